@@ -1,0 +1,1 @@
+"""The verbs every protocol is translated to: create, publish, fetch, commit, describe."""

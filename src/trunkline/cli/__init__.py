@@ -1,0 +1,1 @@
+"""The `trunkline` command."""

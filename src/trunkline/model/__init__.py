@@ -1,0 +1,1 @@
+"""Ids, errors, limits, settings: frozen values. Imports nothing of ours."""

@@ -1,0 +1,26 @@
+"""What one client may cost. Every length on the wire is checked against one of these before memory is taken for it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
+FIRST_REQUEST_BYTES: Final = 64 * 1024
+"""Until a connection has sent one valid request, a frame may not be larger than this."""
+HANDSHAKE_SECONDS: Final = 10.0
+MAX_IN_FLIGHT_REQUESTS: Final = 100
+"""Requests of one connection that wait for their answer; past that it is not read from."""
+OUTPUT_PAUSE_BYTES: Final = 8 * 1024 * 1024
+"""Unsent bytes at which a connection is no longer read from."""
+OUTPUT_STALL_SECONDS: Final = 30.0
+"""How long a reader may take none of its paused output before it is dropped."""
+MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
+"""How large the records of one batch may become when they are decompressed."""
+OPENED_BATCH_BYTES: Final = 16 * 1024
+"""Batches up to this size are opened and walked when they arrive; larger ones are checked by header and checksum."""
+MAX_PARTITIONS_PER_TOPIC: Final = 10_000
+MAX_TOPIC_NAME: Final = 249
+MAX_OFFSET_METADATA_BYTES: Final = 4096
+MAX_FETCH_BYTES: Final = 55 * 1024 * 1024
+"""The most records bytes that one fetch answers with, whatever it asks for (Kafka's fetch.max.bytes)."""
+MAX_GROUP_MEMBERS: Final = 10_000

@@ -1,0 +1,1 @@
+"""The composition root: only here asyncio, files, sockets and the engine meet."""

@@ -1,0 +1,1 @@
+"""The record batch, its records and their compression."""

@@ -1,0 +1,1 @@
+"""The Kafka face: a session per connection, one error table, a file per request family."""
