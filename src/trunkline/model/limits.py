@@ -6,8 +6,11 @@ from typing import Final
 
 MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
 FIRST_REQUEST_BYTES: Final = 64 * 1024
-"""Until a connection has sent one valid request, a frame may not be larger than this."""
+"""Memory that an announced frame gets before its bytes arrive, on a connection that has not sent a valid request yet."""
+NEXT_REQUEST_BYTES: Final = 1024 * 1024
+"""The same, on a connection that has."""
 HANDSHAKE_SECONDS: Final = 10.0
+IDLE_SECONDS: Final = 600.0
 MAX_IN_FLIGHT_REQUESTS: Final = 100
 """Requests of one connection that wait for their answer; past that it is not read from."""
 OUTPUT_PAUSE_BYTES: Final = 8 * 1024 * 1024

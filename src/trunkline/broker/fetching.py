@@ -1,0 +1,91 @@
+"""Fetch: read many partitions within a byte budget, wait where there is too little, load cold bytes off the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from trunkline.broker.blocking import RunBlocking
+from trunkline.broker.partition import Partition
+from trunkline.broker.waiting import LongPoll
+from trunkline.log.partition_log import Read
+from trunkline.model.errors import OffsetOutOfRange, TrunklineError, UnknownPartition
+from trunkline.model.ids import Offset
+from trunkline.model.limits import MAX_FETCH_BYTES
+
+
+@dataclass(slots=True)
+class Want:
+    partition: Partition
+    offset: Offset
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class Got:
+    """What one partition gave: whole batches, or the error that stopped it."""
+
+    high_watermark: Offset = Offset(-1)
+    log_start: Offset = Offset(-1)
+    error: TrunklineError | None = None
+    buffers: Sequence[memoryview] = ()
+    cold: Read | None = field(default=None, repr=False)
+
+
+def read_now(wants: Sequence[Want], max_bytes: int) -> tuple[list[Got], int, bool]:
+    """One pass over what is asked. Gives the answers, their bytes, and whether some must still be loaded."""
+    budget = min(max_bytes, MAX_FETCH_BYTES)
+    total, any_cold = 0, False
+    answers: list[Got] = []
+    for want in wants:
+        partition = want.partition
+        got = Got(partition.high_watermark, partition.log.log_start)
+        answers.append(got)
+        try:
+            got.cold = _read(partition, want, budget - total, at_least_one=total == 0)
+        except TrunklineError as error:
+            got.error = error
+            continue
+        if got.cold is None:
+            continue
+        total += got.cold.size_bytes
+        if got.cold.cold:
+            any_cold = True
+        else:
+            got.buffers, got.cold = got.cold.buffers, None
+    return answers, total, any_cold
+
+
+def _read(partition: Partition, want: Want, budget: int, *, at_least_one: bool) -> Read | None:
+    log = partition.log
+    if log.closed:
+        raise UnknownPartition(f"Partition {partition.topic.name}-{partition.index} was deleted.")
+    if not log.log_start <= want.offset <= log.end:
+        raise OffsetOutOfRange(
+            f"Offset {want.offset} of {partition.topic.name}-{partition.index} is outside "
+            f"{log.log_start} to {partition.high_watermark}."
+        )
+    if want.offset >= partition.high_watermark or (budget <= 0 and not at_least_one):
+        return None
+    return log.read(want.offset, min(want.max_bytes, budget), partition.high_watermark, at_least_one=at_least_one)
+
+
+async def load(answers: Sequence[Got], run_blocking: RunBlocking) -> None:
+    """Bring in what is only on the disk."""
+    for got in answers:
+        if got.cold is not None:
+            try:
+                got.buffers = await run_blocking(got.cold.load)
+            except TrunklineError as error:
+                got.error = error
+            got.cold = None
+
+
+async def wait_for_more(
+    wants: Sequence[Want], missing_bytes: int, max_bytes: int, wait_seconds: float
+) -> tuple[list[Got], bool]:
+    """Sleep until enough arrived or the time is up, then read once more."""
+    poll = LongPoll(missing_bytes)
+    await poll.sleep([want.partition for want in wants], wait_seconds)
+    answers, _, any_cold = read_now(wants, max_bytes)
+    return answers, any_cold

@@ -1,0 +1,56 @@
+"""One partition and its one owner: the log, how far it is safe, and who waits for more.
+
+    log start             high watermark                end
+    ─────┼──────────────────────┼────────────────────────┼─────▶
+         │   readers see this   │ written, not yet safe  │
+
+The high watermark moves only when the journal says so, or at once where the topic's durability is `os`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from trunkline.log.partition_log import Appended, PartitionLog
+from trunkline.model.ids import Epoch, Offset
+from trunkline.model.topic import Topic
+from trunkline.record.batch import Batch
+
+if TYPE_CHECKING:
+    from trunkline.broker.waiting import LongPoll
+
+
+class Partition:
+    __slots__ = ("high_watermark", "index", "last_ticket", "leader_epoch", "log", "polls", "topic")
+
+    def __init__(self, topic: Topic, index: int, log: PartitionLog) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.high_watermark = log.end
+        self.leader_epoch = Epoch(0)
+        self.last_ticket = 0
+        """The journal ticket of the newest append; everything here is safe once the journal is synced up to it."""
+        self.polls: set[LongPoll] = set()
+
+    def append(self, batches: Sequence[Batch], now_ms: int) -> Appended:
+        """Write, and say what it got. What needs no journal is visible at once."""
+        appended = self.log.append(batches, now_ms)
+        if appended.ticket is not None:
+            self.last_ticket = appended.ticket
+        elif not appended.duplicate:
+            self.advance(self.log.end, appended.size_bytes)
+        return appended
+
+    def advance(self, to: Offset, size_bytes: int) -> None:
+        """Everything below `to` is safe: show it to those who wait."""
+        if to > self.high_watermark:
+            self.high_watermark = to
+            for poll in tuple(self.polls):
+                poll.more(size_bytes)
+
+    def close(self) -> None:
+        """The partition is gone: whoever waits on it looks again, and learns so."""
+        for poll in tuple(self.polls):
+            poll.wake()

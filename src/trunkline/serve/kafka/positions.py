@@ -1,0 +1,107 @@
+"""ListOffsets (key 2), versions 1-11, and OffsetForLeaderEpoch (key 23), versions 2-4: from times and epochs to offsets.
+
+ListOffsets: a time with nothing at or after it answers offset -1, timestamp -1, as Kafka does; -1 is the end, -2 and -4
+the start, -3 the record with the largest timestamp, -5 and -6 (tiered storage, of which there is none) answer -1.
+Look-ups by time read the disk, so they run off the loop. OffsetForLeaderEpoch: one node has one epoch, which ends at the
+high watermark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from trunkline.broker.partition import Partition
+from trunkline.model.errors import InvalidRequest, TrunklineError
+from trunkline.serve.kafka.call import Call
+from trunkline.serve.kafka.errors import code_of
+from trunkline.serve.kafka.fetch import check_leader_epoch
+from trunkline.wire.kafka.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from trunkline.wire.kafka.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from trunkline.wire.kafka.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+)
+from trunkline.wire.kafka.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+TIERED: Final = (-5, -6)
+
+
+async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=await asyncio.gather(*(_look_up(call, topic.name, asked) for asked in topic.partitions)),
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+async def _look_up(call: Call, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    try:
+        partition = call.broker.topics.partition(topic, asked.partition_index)
+        check_leader_epoch(partition, asked.current_leader_epoch)
+        found = await _find(call, partition, asked.timestamp)
+    except TrunklineError as error:
+        answer.error_code = code_of(error)
+    else:
+        if found is not None:
+            answer.offset, answer.timestamp = found
+            answer.leader_epoch = partition.leader_epoch
+    return answer
+
+
+async def _find(call: Call, partition: Partition, timestamp: int) -> tuple[int, int] | None:
+    """(offset, timestamp), or None where there is nothing to be found."""
+    if timestamp == LATEST:
+        return partition.high_watermark, -1
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return partition.log.log_start, -1
+    if timestamp in TIERED:
+        return None
+    if timestamp == MAX_TIMESTAMP:
+        found = await call.broker.run_blocking(partition.log.offset_of_max_timestamp)
+    elif timestamp >= 0:
+        found = await call.broker.run_blocking(lambda: partition.log.offset_for_time(timestamp))
+    else:
+        raise InvalidRequest(f"There is no look-up for timestamp {timestamp}.")
+    return found if found is not None and found[0] < partition.high_watermark else None
+
+
+def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_epoch_end(call, topic.topic, asked) for asked in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _epoch_end(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=asked.partition)
+    try:
+        partition = call.broker.topics.partition(topic, asked.partition)
+        check_leader_epoch(partition, asked.current_leader_epoch)
+    except TrunklineError as error:
+        answer.error_code = code_of(error)
+    else:
+        if asked.leader_epoch == partition.leader_epoch:
+            answer.leader_epoch, answer.end_offset = partition.leader_epoch, partition.high_watermark
+    return answer

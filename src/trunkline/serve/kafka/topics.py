@@ -1,0 +1,183 @@
+"""CreateTopics (key 19), versions 2-7; DeleteTopics (20), 1-6; CreatePartitions (37), 0-3; DeleteRecords (21), 0-2.
+
+One node: a replication factor of 1 (or -1) is all there is, and assignments may name this node only. Answers come after
+the change is durable, so timeouts never apply. A duplicate within one request is INVALID_REQUEST, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from trunkline.model.errors import (
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    StorageFailed,
+    TrunklineError,
+)
+from trunkline.model.ids import NO_TOPIC_ID, NodeId, Offset, TopicId
+from trunkline.model.topic import TopicConfig
+from trunkline.serve.kafka.call import Call
+from trunkline.serve.kafka.configs import topic_config_rows
+from trunkline.serve.kafka.errors import ErrorCode, code_of
+from trunkline.wire.kafka.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from trunkline.wire.kafka.messages.create_partitions_response import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from trunkline.wire.kafka.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from trunkline.wire.kafka.messages.create_topics_response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from trunkline.wire.kafka.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
+from trunkline.wire.kafka.messages.delete_records_response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from trunkline.wire.kafka.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from trunkline.wire.kafka.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+
+
+def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    seen = Counter(topic.name for topic in request.topics)
+    results: list[CreatableTopicResult] = []
+    for name in seen:
+        asked = next(topic for topic in request.topics if topic.name == name)
+        try:
+            if seen[name] > 1:
+                raise InvalidRequest(f"Topic {name!r} stands in the request {seen[name]} times.")
+            results.append(_create(call, asked, validate_only=request.validate_only))
+        except TrunklineError as error:
+            results.append(CreatableTopicResult(name=name, error_code=code_of(error), error_message=str(error)))
+    return CreateTopicsResponse(topics=results)
+
+
+def _create(call: Call, asked: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
+    topics = call.broker.topics
+    overrides = {config.name: config.value for config in asked.configs if config.value is not None}
+    count = _checked_layout(asked, call.broker.node_id)
+    count = topics.check_new(asked.name, count, overrides)
+    topic_id = NO_TOPIC_ID
+    if not validate_only:
+        try:
+            topic_id = topics.create(asked.name, count, overrides).id
+        except OSError as error:
+            raise StorageFailed(f"Topic {asked.name!r} cannot be created: {error.strerror}.") from error
+    return CreatableTopicResult(
+        name=asked.name,
+        topic_id=topic_id,
+        num_partitions=count,
+        replication_factor=1,
+        configs=[
+            CreatableTopicConfigs(
+                name=row.name, value=row.value, config_source=row.source, read_only=False, is_sensitive=False
+            )
+            for row in topic_config_rows(TopicConfig.parse(overrides))
+        ],
+    )
+
+
+def _checked_layout(asked: CreatableTopic, node: NodeId) -> int:
+    """The number of partitions asked for, -1 for the default."""
+    if not asked.assignments:
+        if asked.replication_factor not in (-1, 1):
+            raise _unreachable_factor(asked.replication_factor)
+        return asked.num_partitions
+    if asked.num_partitions != -1 or asked.replication_factor != -1:
+        raise InvalidRequest("With assignments, the number of partitions and the replication factor must be -1.")
+    indexes = sorted(assignment.partition_index for assignment in asked.assignments)
+    if indexes != list(range(len(indexes))):
+        raise InvalidReplicaAssignment("Assignments must name the partitions from 0 on, each once.")
+    for assignment in asked.assignments:
+        _check_replicas(assignment.broker_ids, node)
+    return len(indexes)
+
+
+def _check_replicas(broker_ids: Sequence[int], node: NodeId) -> None:
+    if list(broker_ids) != [node]:
+        raise InvalidReplicaAssignment(f"Replicas {list(broker_ids)} cannot be: node {node} is the only one.")
+
+
+def _unreachable_factor(factor: int) -> InvalidReplicationFactor:
+    if factor < 1:
+        return InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
+    return InvalidReplicationFactor(
+        f"Unable to replicate the partition {factor} time(s): there is one broker. Use a replication factor of 1."
+    )
+
+
+def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    asked = request.topics if call.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
+    return DeleteTopicsResponse(responses=[_delete(call, state) for state in asked])
+
+
+def _delete(call: Call, state: DeleteTopicState) -> DeletableTopicResult:
+    topics = call.broker.topics
+    try:
+        if state.name is not None and state.topic_id != NO_TOPIC_ID:
+            raise InvalidRequest("Name a topic by its name or by its id, not by both.")
+        topic = topics.named(state.name) if state.name is not None else topics.with_id(TopicId(state.topic_id))
+        if topic.internal:
+            raise InvalidRequest(f"Topic {topic.name!r} is the broker's own and cannot be deleted.")
+        topics.delete(topic.name)
+    except TrunklineError as error:
+        return DeletableTopicResult(
+            name=state.name, topic_id=state.topic_id, error_code=code_of(error), error_message=str(error)
+        )
+    return DeletableTopicResult(name=topic.name, topic_id=topic.id)
+
+
+def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    seen = Counter(topic.name for topic in request.topics)
+    results: list[CreatePartitionsTopicResult] = []
+    for name in seen:
+        asked = next(topic for topic in request.topics if topic.name == name)
+        try:
+            if seen[name] > 1:
+                raise InvalidRequest(f"Topic {name!r} stands in the request {seen[name]} times.")
+            _grow(call, asked, validate_only=request.validate_only)
+        except TrunklineError as error:
+            results.append(
+                CreatePartitionsTopicResult(name=name, error_code=code_of(error), error_message=str(error))
+            )
+        else:
+            results.append(CreatePartitionsTopicResult(name=name))
+    return CreatePartitionsResponse(results=results)
+
+
+def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> None:
+    topics = call.broker.topics
+    topics.add_partitions(asked.name, asked.count, validate_only=True)
+    if asked.assignments is not None:
+        if len(asked.assignments) != asked.count - topics.named(asked.name).partitions:
+            raise InvalidReplicaAssignment("There must be one assignment for each partition that is added.")
+        for assignment in asked.assignments:
+            _check_replicas(assignment.broker_ids, call.broker.node_id)
+    topics.add_partitions(asked.name, asked.count, validate_only=validate_only)
+
+
+def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=[_delete_records(call, topic.name, asked) for asked in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete_records(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    answer = DeleteRecordsPartitionResult(
+        partition_index=asked.partition_index, low_watermark=-1, error_code=ErrorCode.NONE
+    )
+    try:
+        partition = call.broker.topics.partition(topic, asked.partition_index)
+        answer.low_watermark = call.broker.delete_records(partition, Offset(asked.offset))
+    except TrunklineError as error:
+        answer.error_code = code_of(error)
+    return answer
