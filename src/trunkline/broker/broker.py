@@ -55,10 +55,12 @@ class Broker:
         """
         batches = split_batches(records)
         appended = partition.append(batches, self.now_ms())
+        stats = self.stats
         if appended.duplicate:
+            stats.duplicate_batches += len(batches)
             unsafe = appended.last_offset >= partition.high_watermark
             return appended, partition.last_ticket if unsafe else 0
-        stats = self.stats
+        stats.batches_in += len(batches)
         stats.bytes_in += appended.size_bytes
         stats.messages_in += appended.last_offset - appended.base_offset + 1
         if appended.ticket is None:

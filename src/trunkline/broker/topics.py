@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 
 from trunkline.broker.partition import Partition
 from trunkline.log.store import LogStore
 from trunkline.metadata.store import MetadataStore
-from trunkline.model.errors import InvalidPartitions, TopicExists, UnknownPartition, UnknownTopic, UnknownTopicId
+from trunkline.model.errors import UnknownPartition, UnknownTopic, UnknownTopicId
 from trunkline.model.ids import TopicId
-from trunkline.model.limits import MAX_PARTITIONS_PER_TOPIC
-from trunkline.model.topic import Topic, TopicConfig, check_topic_name
-
-log = logging.getLogger(__name__)
+from trunkline.model.topic import Durability, Topic
 
 
 class Topics:
     """Create, change, delete and find. Metadata is written first: files without metadata are swept at the next start."""
 
-    def __init__(self, store: MetadataStore, logs: LogStore, default_partitions: int) -> None:
+    def __init__(
+        self, store: MetadataStore, logs: LogStore, *, default_partitions: int, default_durability: Durability
+    ) -> None:
         self._store = store
         self._logs = logs
         self.default_partitions = default_partitions
+        self._default_durability = default_durability
         self._partitions: dict[TopicId, list[Partition]] = {}
         self.on_deleted: Callable[[str], None] = lambda topic: None
         for topic in store.topics.values():
@@ -67,60 +66,50 @@ class Topics:
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────
 
-    def check_new(self, name: str, partitions: int, overrides: Mapping[str, str]) -> int:
-        """Whatever creating would refuse; gives the number of partitions that it would get."""
-        check_topic_name(name)
-        if name in self._store.topics:
-            raise TopicExists(f"Topic '{name}' already exists.")
-        TopicConfig.parse(overrides)
-        return self._checked_count(self.default_partitions if partitions == -1 else partitions)
-
     def create(
-        self, name: str, partitions: int = -1, overrides: Mapping[str, str] | None = None, *, internal: bool = False
+        self,
+        name: str,
+        partitions: int = -1,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        internal: bool = False,
+        validate_only: bool = False,
     ) -> Topic:
-        count = self.check_new(name, partitions, overrides or {})
-        topic = self._store.create_topic(name, count, overrides or {}, internal=internal)
-        self._partitions[topic.id] = [self._create(topic, index) for index in range(count)]
+        """-1 partitions are the default number. With `validate_only` nothing changes: the topic as it would be."""
+        configs = dict(overrides or {})
+        if self._default_durability is not Durability.FSYNC:
+            configs.setdefault("durability", self._default_durability.value)
+        count = self.default_partitions if partitions == -1 else partitions
+        topic = self._store.create_topic(name, count, configs, internal=internal, validate_only=validate_only)
+        if not validate_only:
+            self._partitions[topic.id] = [self._create(topic, index) for index in range(count)]
         return topic
 
     def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
-        topic = self.named(name)
-        self._checked_count(total)
-        if total <= topic.partitions:
-            raise InvalidPartitions(
-                f"Topic {name!r} currently has {topic.partitions} partition(s), which is not less than {total}: "
-                "partitions can only be added."
-            )
+        topic = self._store.add_partitions(name, total, validate_only=validate_only)
         if not validate_only:
-            grown = self._store.add_partitions(name, total)
+            self._adopt(topic)
             partitions = self._partitions[topic.id]
-            self._adopt(grown)
-            partitions.extend(self._create(grown, index) for index in range(len(partitions), total))
+            partitions.extend(self._create(topic, index) for index in range(len(partitions), total))
 
-    def set_config(self, name: str, overrides: Mapping[str, str]) -> None:
-        self._adopt(self._store.set_config(self.named(name).name, overrides))
+    def set_config(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
+        topic = self._store.set_config(name, overrides, validate_only=validate_only)
+        if not validate_only:
+            self._adopt(topic)
 
-    def delete(self, name: str) -> Topic:
-        topic = self._store.delete_topic(self.named(name).name)
-        for partition in self._partitions.pop(topic.id):
-            partition.close()
+    def delete(self, name: str) -> None:
+        topic = self._store.delete_topic(name)
+        partitions = self._partitions.pop(topic.id)
         self._logs.delete_topic(topic.id)
         self._store.forget_deleted(topic.id)
+        for partition in partitions:
+            partition.close()
         self.on_deleted(name)
-        return topic
 
     def _adopt(self, topic: Topic) -> None:
         for partition in self._partitions[topic.id]:
             partition.topic = topic
             partition.log.update_config(topic.config)
-
-    @staticmethod
-    def _checked_count(partitions: int) -> int:
-        if partitions < 1:
-            raise InvalidPartitions("Number of partitions must be larger than 0.")
-        if partitions > MAX_PARTITIONS_PER_TOPIC:
-            raise InvalidPartitions(f"A topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions, not {partitions}.")
-        return partitions
 
     def _create(self, topic: Topic, index: int) -> Partition:
         return Partition(topic, index, self._logs.create_partition(topic, index))

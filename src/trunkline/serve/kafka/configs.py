@@ -209,9 +209,7 @@ def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -
         raise InvalidRequest("Error due to duplicate config keys")
     for config in resource.configs:
         _apply(overrides, config)
-    TopicConfig.parse(overrides)
-    if not validate_only:
-        call.broker.topics.set_config(topic.name, overrides)
+    call.broker.topics.set_config(topic.name, overrides, validate_only=validate_only)
 
 
 def _apply(overrides: dict[str, str], config: AlterableConfig) -> None:

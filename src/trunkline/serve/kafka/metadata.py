@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trunkline.model.errors import StorageFailed, TopicExists, TrunklineError, UnknownTopic
+from trunkline.model.errors import TrunklineError, UnknownTopic
 from trunkline.model.ids import NO_TOPIC_ID, TopicId
 from trunkline.model.topic import Topic, check_topic_name
 from trunkline.serve.kafka.call import Call
@@ -67,12 +67,7 @@ def _named(call: Call, name: str, *, create: bool) -> Topic:
     except UnknownTopic:
         if not (create and call.broker.auto_create_topics):
             raise
-    try:
-        return topics.create(name)
-    except TopicExists:
-        return topics.named(name)
-    except OSError as error:
-        raise StorageFailed(f"Topic {name!r} cannot be created: {error.strerror}.") from error
+    return topics.create(name)
 
 
 def _topic(call: Call, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:

@@ -44,6 +44,7 @@ class KafkaFace:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.sessions: set[KafkaSession] = set()
         self.complaints = Complaints(log)
+        self.connections = broker.stats.of_protocol("kafka")
 
     def __call__(self) -> KafkaSession:
         return KafkaSession(self)
@@ -92,11 +93,12 @@ class KafkaSession(asyncio.BufferedProtocol):
         self._host = self._face.advertise or str(here[0])
         self._port = int(here[1])
         self._face.sessions.add(self)
-        self._face.broker.stats.connection_opened("kafka")
+        self._face.connections.open += 1
+        self._face.connections.accepted += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._face.sessions.discard(self)
-        self._face.broker.stats.connection_closed("kafka")
+        self._face.connections.open -= 1
         for waiting in tuple(self._waiting):
             waiting.cancel()
 
@@ -113,6 +115,7 @@ class KafkaSession(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._last_heard = monotonic()
+        self._face.connections.received_bytes += nbytes
         try:
             for frame in self._frames.received(nbytes):
                 self._handle(memoryview(frame))
@@ -136,7 +139,7 @@ class KafkaSession(asyncio.BufferedProtocol):
         self._transport.close()
 
     def _drop(self, why: str) -> None:
-        self._face.broker.stats.connection_dropped("kafka")
+        self._face.connections.dropped += 1
         self._face.complaints.say("kafka client %s %s; the connection is closed.", self._peer, why)
         self._transport.abort()
 
@@ -224,7 +227,7 @@ class KafkaSession(asyncio.BufferedProtocol):
         stats = self._face.broker.stats
         while line and (chunks := line[0].chunks) is not None:
             answer = line.popleft()
-            stats.request_served(answer.name, now - answer.started)
+            stats.of_request(answer.name).observe(now - answer.started)
             ready.extend(chunks)
         if ready:
             self._transport.writelines(ready)

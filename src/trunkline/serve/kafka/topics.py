@@ -13,11 +13,9 @@ from trunkline.model.errors import (
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
     InvalidRequest,
-    StorageFailed,
     TrunklineError,
 )
 from trunkline.model.ids import NO_TOPIC_ID, NodeId, Offset, TopicId
-from trunkline.model.topic import TopicConfig
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.configs import topic_config_rows
 from trunkline.serve.kafka.errors import ErrorCode, code_of
@@ -57,26 +55,19 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
 
 
 def _create(call: Call, asked: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
-    topics = call.broker.topics
     overrides = {config.name: config.value for config in asked.configs if config.value is not None}
     count = _checked_layout(asked, call.broker.node_id)
-    count = topics.check_new(asked.name, count, overrides)
-    topic_id = NO_TOPIC_ID
-    if not validate_only:
-        try:
-            topic_id = topics.create(asked.name, count, overrides).id
-        except OSError as error:
-            raise StorageFailed(f"Topic {asked.name!r} cannot be created: {error.strerror}.") from error
+    topic = call.broker.topics.create(asked.name, count, overrides, validate_only=validate_only)
     return CreatableTopicResult(
         name=asked.name,
-        topic_id=topic_id,
-        num_partitions=count,
+        topic_id=NO_TOPIC_ID if validate_only else topic.id,
+        num_partitions=topic.partitions,
         replication_factor=1,
         configs=[
             CreatableTopicConfigs(
                 name=row.name, value=row.value, config_source=row.source, read_only=False, is_sensitive=False
             )
-            for row in topic_config_rows(TopicConfig.parse(overrides))
+            for row in topic_config_rows(topic.config)
         ],
     )
 

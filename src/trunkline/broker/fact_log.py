@@ -1,0 +1,102 @@
+"""Facts kept in an internal topic, so that a state machine is rebuilt from them after any end of the process.
+
+Facts are keyed, and the last one per key is enough. When the topic has grown by several times the present state, the
+whole state is written once more and what stands before it is cut off: a restart reads little, however long the history.
+
+    ─── old facts ───┼── snapshot ──┼── facts since ──▶
+                     └ log start, once the snapshot is written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from trunkline.broker.partition import Partition
+from trunkline.broker.topics import Topics
+from trunkline.model.errors import StorageFailed
+from trunkline.model.ids import Offset
+from trunkline.record.batch import read_header, split_batches
+from trunkline.record.records import Record, decode_records, encode_batch
+
+KeyValue = tuple[bytes, bytes | None]
+
+_FACTS_PER_BATCH: Final = 1000
+_LEAST_GROWTH_BYTES: Final = 4 * 1024 * 1024
+_GROWTH: Final = 4
+_READ_BYTES: Final = 1024 * 1024
+_CONFIG: Final = {
+    "cleanup.policy": "compact",
+    "durability": "os",
+    "segment.bytes": str(16 * 1024 * 1024),
+    "max.message.bytes": str(64 * 1024 * 1024),
+}
+
+
+class FactLog:
+    """One internal topic with one partition, made when the first fact comes."""
+
+    def __init__(
+        self, topics: Topics, topic: str, snapshot: Callable[[], Iterable[KeyValue]], now_ms: Callable[[], int]
+    ) -> None:
+        self._topics = topics
+        self._topic = topic
+        self._snapshot = snapshot
+        self._now_ms = now_ms
+        self._grown_bytes = 0
+        self._snapshot_bytes = 0
+        self._behind = False
+        """A write failed, so the topic lacks facts that memory has: the next write starts with a snapshot."""
+
+    def write(self, facts: list[KeyValue]) -> None:
+        """Facts are safe from kill -9 when this returns; StorageFailed when they are not."""
+        due = self._behind or self._grown_bytes > max(_LEAST_GROWTH_BYTES, _GROWTH * self._snapshot_bytes)
+        self._behind = True
+        if due:
+            self._write_snapshot()
+        else:
+            self._grown_bytes += self._append(facts)
+        self._behind = False
+
+    def read(self) -> Iterator[KeyValue]:
+        """Everything that is kept, oldest first. Blocks; only at start."""
+        if self._topic not in self._topics.image:
+            return
+        log = self._partition().log
+        offset = log.log_start
+        while offset < log.end:
+            batches = log.read(offset, _READ_BYTES, log.end, at_least_one=True)
+            for buffer in batches.load() if batches.cold else batches.buffers:
+                position = 0
+                while position < len(buffer):
+                    header = read_header(buffer, position)
+                    for record in decode_records(buffer[position : position + header.size_bytes]):
+                        if record.offset >= offset and record.key is not None:
+                            yield record.key, record.value
+                    position += header.size_bytes
+                    offset = Offset(header.next_offset)
+        self._grown_bytes = log.size_bytes
+
+    def _write_snapshot(self) -> None:
+        partition = self._partition()
+        start = partition.log.end
+        written = 0
+        facts = iter(self._snapshot())
+        while chunk := list(islice(facts, _FACTS_PER_BATCH)):
+            written += self._append(chunk)
+        self._grown_bytes, self._snapshot_bytes = 0, written
+        partition.log.delete_records(start)
+
+    def _append(self, facts: list[KeyValue]) -> int:
+        now_ms = self._now_ms()
+        batch = encode_batch([Record(0, now_ms, key, value) for key, value in facts])
+        try:
+            return self._partition().append(split_batches(memoryview(batch)), now_ms).size_bytes
+        except OSError as error:
+            raise StorageFailed(f"Topic {self._topic} cannot be written: {error.strerror}.") from error
+
+    def _partition(self) -> Partition:
+        if self._topic not in self._topics.image:
+            self._topics.create(self._topic, 1, _CONFIG, internal=True)
+        return self._topics.partition(self._topic, 0)

@@ -1,0 +1,81 @@
+"""What a node does by the clock: checkpoints, retention, late clients, and a look at how late the loop itself is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+from trunkline.broker.broker import Broker
+from trunkline.log.store import LogStore
+from trunkline.model.errors import TrunklineError
+from trunkline.model.settings import Settings
+from trunkline.serve.kafka.session import KafkaFace
+
+log = logging.getLogger(__name__)
+
+_BEAT_SECONDS: Final = 0.25
+_SWEEP_SECONDS: Final = 1.0
+_CHECKPOINT_SECONDS: Final = 60.0
+"""A checkpoint is taken at least so often while something was written, so that a restart has little to replay."""
+_PARTITIONS_PER_TURN: Final = 200
+"""After so many partitions, retention lets the loop turn."""
+
+
+class Housekeeping:
+    def __init__(self, broker: Broker, logs: LogStore, face: KafkaFace, settings: Settings) -> None:
+        self._broker = broker
+        self._logs = logs
+        self._face = face
+        self._settings = settings
+        self._checkpoint_bytes_at = 0
+        now = monotonic()
+        self._next_sweep = now + _SWEEP_SECONDS
+        self._next_checkpoint = now + _CHECKPOINT_SECONDS
+        self._next_retention = now + settings.retention_check_ms / 1000
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            asleep = monotonic()
+            await asyncio.sleep(_BEAT_SECONDS)
+            now = monotonic()
+            self._broker.stats.observe_loop_lag(max(now - asleep - _BEAT_SECONDS, 0.0))
+            try:
+                await self._turn(now)
+            except (TrunklineError, OSError) as error:
+                log.warning("Housekeeping could not finish, and will try again: %s", error)
+
+    async def _turn(self, now: float) -> None:
+        if now >= self._next_sweep:
+            self._next_sweep = now + _SWEEP_SECONDS
+            self._face.sweep(now)
+            self._broker.durability.expire(self._broker.now_ms())
+        grown_bytes = self._logs.journal.synced_bytes - self._checkpoint_bytes_at
+        if grown_bytes >= self._settings.checkpoint_bytes or now >= self._next_checkpoint:
+            self._next_checkpoint = now + _CHECKPOINT_SECONDS
+            await self._checkpoint()
+        if now >= self._next_retention:
+            self._next_retention = now + self._settings.retention_check_ms / 1000
+            await self._retention()
+
+    async def _checkpoint(self) -> None:
+        self._checkpoint_bytes_at = self._logs.journal.synced_bytes
+        plan = self._logs.begin_checkpoint()
+        if plan is not None:
+            await self._broker.run_blocking(plan.write)
+            self._logs.finish_checkpoint(plan)
+
+    async def _retention(self) -> None:
+        for turn, partition in enumerate(tuple(self._broker.topics.all_partitions()), 1):
+            if not partition.log.closed:
+                for segment in partition.log.retention(self._broker.now_ms()):
+                    log.info("Retention removed %s", segment)
+            if turn % _PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)

@@ -1,0 +1,155 @@
+"""One node: the engine, its files, its listeners and its clock, put together and taken apart in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+
+from trunkline.broker.broker import Broker
+from trunkline.broker.durability import Durability
+from trunkline.broker.groups import Groups
+from trunkline.broker.producer_ids import ProducerIds
+from trunkline.broker.topics import Topics
+from trunkline.coordination.commands import GroupSettings
+from trunkline.coordination.coordinator import Coordinator
+from trunkline.log.memory_disk import MemoryDisk
+from trunkline.log.os_disk import OsDisk
+from trunkline.log.store import LogStore
+from trunkline.metadata.sqlite import SqliteMetadata
+from trunkline.model.ids import NodeId
+from trunkline.model.settings import Settings
+from trunkline.model.stats import Stats
+from trunkline.node.data_directory import DataDirectory
+from trunkline.node.flusher import Flusher
+from trunkline.node.housekeeping import Housekeeping
+from trunkline.serve.kafka.apis import served
+from trunkline.serve.kafka.session import KafkaFace
+from trunkline.serve.listener import Listener, bind
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_READER_THREADS: Final = 4
+_SWITCH_SECONDS: Final = 0.0005
+"""How long the loop may keep the interpreter from the journal's thread; Python's own 5 ms would be felt in every ack."""
+_GOODBYE_SECONDS: Final = 5.0
+NOT_YET: Final = ("amqp", "redis")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Node:
+    """Start it, read its addresses, stop it. `failure` is set when the disk makes it impossible to go on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.stats = Stats()
+        self.listeners: dict[str, Listener] = {}
+        self.failure: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
+        self._directory: DataDirectory | None = None
+
+    async def start(self) -> None:
+        """Ports first, so that a taken one is told at once; clients that come early wait until recovery is done."""
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        try:
+            self._bind()
+            self._open()
+            await self._serve()
+        except BaseException:
+            await self._abandon()
+            raise
+
+    def _bind(self) -> None:
+        for name, address in self.settings.listeners().items():
+            if name not in NOT_YET:
+                self.listeners[name] = bind(name, address.host, address.port)
+
+    def _open(self) -> None:
+        settings = self.settings
+        database: Path | None = None
+        if not settings.memory:
+            self._directory = DataDirectory(settings.data)
+            database = settings.data / "metadata.db"
+        self._metadata = metadata = SqliteMetadata.open(database)
+        self._logs = LogStore.open(
+            MemoryDisk() if settings.memory else OsDisk(settings.data, max_open_files=settings.max_open_files),
+            metadata.topics.values(),
+            journal_file_bytes=settings.journal_file_bytes,
+            hot_tail_bytes=settings.hot_tail_bytes,
+            now_ms=now_ms(),
+        )
+        for deleted in metadata.pending_deletions():
+            metadata.forget_deleted(deleted.id)
+        self._threads = ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="disk")
+        self._flusher = Flusher(self._logs.journal, self._synced, self._sync_failed)
+        self._durability = Durability(self._flusher.wake)
+        topics = Topics(
+            metadata, self._logs, default_partitions=settings.partitions, default_durability=settings.durability
+        )
+        coordinator = Coordinator(
+            GroupSettings(offsets_retention_ms=settings.offsets_retention_ms), lambda: str(uuid.uuid4())
+        )
+        groups = Groups(coordinator, topics, now_ms)
+        topics.on_deleted = groups.forget_topic
+        groups.load()
+        self.broker = Broker(
+            cluster_id=metadata.cluster_id,
+            node_id=NodeId(settings.node_id),
+            topics=topics,
+            groups=groups,
+            durability=self._durability,
+            producer_ids=ProducerIds(metadata),
+            stats=self.stats,
+            now_ms=now_ms,
+            run_blocking=self._run_blocking,
+            auto_create_topics=settings.auto_create_topics,
+        )
+
+    async def _serve(self) -> None:
+        self._face = KafkaFace(self.broker, served(), self.settings.advertise)
+        self._housekeeping = Housekeeping(self.broker, self._logs, self._face, self.settings)
+        if "kafka" in self.listeners:
+            await self.listeners["kafka"].serve(self._face)
+
+    async def stop(self) -> None:
+        """No new clients, no half answers, everything on the disk, and a checkpoint that needs no recovery."""
+        for listener in self.listeners.values():
+            await listener.close()
+        self.broker.groups.close()
+        self._face.close()
+        await self._housekeeping.stop()
+        self._flusher.stop()
+        self._threads.shutdown()
+        if not self.failure.done():
+            self._logs.close()
+        self._metadata.close()
+        if self._directory is not None:
+            self._directory.close()
+
+    async def _abandon(self) -> None:
+        for listener in self.listeners.values():
+            await listener.close()
+        if self._directory is not None:
+            self._directory.close()
+
+    def _run_blocking(self, work: Callable[[], T], /) -> Awaitable[T]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _synced(self, ticket: int, seconds: float) -> None:
+        self.stats.journal_flush.observe(seconds)
+        self.stats.journal_bytes_synced = self._logs.journal.synced_bytes
+        self._durability.synced(ticket)
+
+    def _sync_failed(self, error: OSError) -> None:
+        if not self.failure.done():
+            self.failure.set_result(error)

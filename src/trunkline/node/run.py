@@ -1,0 +1,101 @@
+"""`trunkline serve` from the first line to the exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from trunkline.model.errors import TrunklineError
+from trunkline.model.settings import Settings
+from trunkline.model.topic import Durability
+from trunkline.node.data_directory import DataDirectoryError
+from trunkline.node.node import NOT_YET, Node
+from trunkline.serve.listener import CannotListen
+
+log = logging.getLogger(__name__)
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or ^C. 0 is a clean stop; 1 is told in one line on stderr."""
+    logging.basicConfig(
+        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    try:
+        return _loop_runner()(_serve(settings))
+    except (CannotListen, DataDirectoryError, TrunklineError) as error:
+        print(f"trunkline: {error}", file=sys.stderr)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print(f"trunkline: {error.strerror or error}{where}: is there room on the disk of --data?", file=sys.stderr)
+    return 1
+
+
+def _loop_runner():  # type: ignore[no-untyped-def]
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+async def _serve(settings: Settings) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    node = Node(settings)
+    await node.start()
+    for line in start_lines(node):
+        print(line)
+    if settings.ready_file is not None:
+        _write_ready_file(settings.ready_file, node)
+    print("ready", flush=True)
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait([stopping, node.failure], return_when=asyncio.FIRST_COMPLETED)
+    await node.stop()
+    if node.failure.done():
+        error = node.failure.result()
+        print(
+            f"trunkline: the journal could not be synced ({error.strerror or error}), so nothing more can be promised. "
+            "What was acknowledged is safe; check the disk, then start again.",
+            file=sys.stderr,
+        )
+        return 1
+    print("stopped", flush=True)
+    return 0
+
+
+def start_lines(node: Node) -> list[str]:
+    """What listens where, what an ack means, where the data is."""
+    settings = node.settings
+    lines = []
+    for name, address in settings.listeners().items():
+        if name in NOT_YET:
+            lines.append(f"{name:<8}not yet (would be {address}; silence this with --{name} off)")
+        else:
+            lines.append(f"{name:<8}{node.listeners[name].address}")
+    if settings.memory:
+        ack = "an ack means that this process has the write in memory; nothing survives its end"
+    elif settings.durability is Durability.FSYNC:
+        ack = "an ack means that the write is synced to the disk: it survives kill -9 and power loss"
+    else:
+        ack = "an ack means that the operating system has the write: it survives kill -9, not power loss"
+    lines.append(f"{'acks':<8}{ack}")
+    lines.append(f"{'data':<8}{'in memory' if settings.memory else settings.data.absolute()}")
+    return lines
+
+
+def _write_ready_file(path: Path, node: Node) -> None:
+    """Written aside and renamed, so that whoever waits for it never reads half of it."""
+    addresses = {
+        name: node.listeners[name].address if name in node.listeners else None
+        for name in ("kafka", "amqp", "redis", "http")
+    }
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.write_text(json.dumps({**addresses, "pid": os.getpid()}) + "\n")
+    partial.replace(path)

@@ -1,0 +1,230 @@
+"""Committed offsets: OffsetCommit (key 8), versions 2-10; OffsetFetch (9), 1-10; OffsetDelete (47), 0.
+
+From version 10 on topics are named by id; an id nobody knows is UNKNOWN_TOPIC_ID for its partitions. Commits for a
+partition that does not exist are UNKNOWN_TOPIC_OR_PARTITION and touch nothing else. What is answered survives kill -9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from trunkline.coordination import commands as ask
+from trunkline.coordination.commands import Ticket
+from trunkline.coordination.facts import Committed
+from trunkline.model.errors import TrunklineError
+from trunkline.model.ids import Epoch, GroupId, MemberId, Offset, TopicId
+from trunkline.serve.kafka.call import Call
+from trunkline.serve.kafka.errors import ErrorCode, code_of
+from trunkline.serve.kafka.groups import group_code_of
+from trunkline.wire.kafka.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+from trunkline.wire.kafka.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from trunkline.wire.kafka.messages.offset_delete_request import OffsetDeleteRequest
+from trunkline.wire.kafka.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from trunkline.wire.kafka.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from trunkline.wire.kafka.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    answers = [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[OffsetCommitResponsePartition(partition_index=each.partition_index) for each in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    accepted: list[tuple[str, tuple[ask.OffsetToCommit, ...]]] = []
+    slots: list[list[OffsetCommitResponsePartition]] = []
+    for topic, answer in zip(request.topics, answers, strict=True):
+        name, offsets, places = _to_commit(call, topic, answer)
+        if offsets:
+            accepted.append((name, offsets))
+            slots.append(places)
+    if accepted or not request.topics:
+        _commit(call, request, tuple(accepted), slots)
+    return OffsetCommitResponse(topics=answers)
+
+
+def _to_commit(
+    call: Call, topic: OffsetCommitRequestTopic, answer: OffsetCommitResponseTopic
+) -> tuple[str, tuple[ask.OffsetToCommit, ...], list[OffsetCommitResponsePartition]]:
+    """What of a topic can be committed, with the places of its answers; the rest is answered here."""
+    offsets: list[ask.OffsetToCommit] = []
+    places: list[OffsetCommitResponsePartition] = []
+    name = topic.name
+    for each, place in zip(topic.partitions, answer.partitions, strict=True):
+        try:
+            if call.version >= 10:
+                name = call.broker.topics.with_id(TopicId(topic.topic_id)).name
+            call.broker.topics.partition(name, each.partition_index)
+        except TrunklineError as error:
+            place.error_code = code_of(error)
+        else:
+            offsets.append(
+                ask.OffsetToCommit(
+                    each.partition_index,
+                    Offset(each.committed_offset),
+                    Epoch(each.committed_leader_epoch),
+                    each.committed_metadata or "",
+                )
+            )
+            places.append(place)
+    return name, tuple(offsets), places
+
+
+def _commit(
+    call: Call,
+    request: OffsetCommitRequest,
+    topics: tuple[tuple[str, tuple[ask.OffsetToCommit, ...]], ...],
+    slots: list[list[OffsetCommitResponsePartition]],
+) -> None:
+    def command(ticket: Ticket) -> ask.CommitOffsets:
+        return ask.CommitOffsets(
+            ticket,
+            GroupId(request.group_id),
+            MemberId(request.member_id),
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            topics,
+            request.retention_time_ms if request.retention_time_ms >= 0 else None,
+        )
+
+    try:
+        reply = cast(ask.CommitReply, call.broker.groups.ask(command))
+    except TrunklineError as error:
+        for places in slots:
+            for place in places:
+                place.error_code = group_code_of(error)
+        return
+    for places, (_, results) in zip(slots, reply.topics, strict=True):
+        for place, (_, failure) in zip(places, results, strict=True):
+            place.error_code = code_of(failure) if failure else ErrorCode.NONE
+
+
+# ── fetching ────────────────────────────────────────────────────────────────────────────────────
+
+Found = tuple[str, Sequence[tuple[int, Committed | None]]]
+
+
+def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    if call.version >= 8:
+        return OffsetFetchResponse(groups=[_group(call, group) for group in request.groups])
+    asked = None
+    if request.topics is not None:
+        asked = tuple((topic.name, tuple(topic.partition_indexes)) for topic in request.topics)
+    try:
+        found = _fetch(call, request.group_id, asked)
+    except TrunklineError as error:
+        return OffsetFetchResponse(error_code=group_code_of(error))
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=name,
+                partitions=[
+                    OffsetFetchResponsePartition(partition_index=index, **_committed(committed))
+                    for index, committed in partitions
+                ],
+            )
+            for name, partitions in found
+        ]
+    )
+
+
+def _group(call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    by_id = call.version >= 10
+    asked: list[tuple[str, tuple[int, ...]]] | None = None
+    unknown: list[OffsetFetchResponseTopics] = []
+    if group.topics is not None:
+        asked = []
+        for topic in group.topics:
+            try:
+                name = call.broker.topics.with_id(TopicId(topic.topic_id)).name if by_id else topic.name
+            except TrunklineError as error:
+                unknown.append(_unknown(topic.topic_id, topic.partition_indexes, code_of(error)))
+            else:
+                asked.append((name, tuple(topic.partition_indexes)))
+    try:
+        found = _fetch(call, group.group_id, None if asked is None else tuple(asked))
+    except TrunklineError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=group_code_of(error))
+    image = call.broker.topics.image
+    topics = [
+        OffsetFetchResponseTopics(
+            name=name,
+            topic_id=image[name].id if name in image else bytes(16),
+            partitions=[
+                OffsetFetchResponsePartitions(partition_index=index, **_committed(committed))
+                for index, committed in partitions
+            ],
+        )
+        for name, partitions in found
+        if name in image or not by_id
+    ]
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + unknown)
+
+
+def _fetch(call: Call, group_id: str, topics: tuple[tuple[str, tuple[int, ...]], ...] | None) -> Sequence[Found]:
+    reply = call.broker.groups.ask(lambda ticket: ask.FetchOffsets(ticket, GroupId(group_id), topics))
+    return cast(ask.FetchReply, reply).topics
+
+
+def _committed(committed: Committed | None) -> dict[str, object]:
+    if committed is None:
+        return {"committed_offset": -1, "metadata": ""}
+    return {
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "metadata": committed.metadata,
+    }
+
+
+def _unknown(topic_id: bytes, indexes: Sequence[int], code: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        topic_id=topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, metadata="", error_code=code)
+            for index in indexes
+        ],
+    )
+
+
+# ── deleting ────────────────────────────────────────────────────────────────────────────────────
+
+
+def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    topics = tuple(
+        (topic.name, tuple(each.partition_index for each in topic.partitions)) for topic in request.topics
+    )
+    try:
+        reply = call.broker.groups.ask(lambda ticket: ask.DeleteOffsets(ticket, GroupId(request.group_id), topics))
+    except TrunklineError as error:
+        return OffsetDeleteResponse(error_code=group_code_of(error))
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=index, error_code=code_of(error) if error else ErrorCode.NONE
+                    )
+                    for index, error in results
+                ],
+            )
+            for name, results in cast(ask.DeleteOffsetsReply, reply).topics
+        ]
+    )
