@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from trunkline.model.ids import MemberId
+
 
 class TrunklineError(Exception):
     """Whatever a client did or met that it should be told about."""
@@ -172,6 +174,10 @@ class UnknownMember(TrunklineError):
 class MemberIdRequired(TrunklineError):
     """A new member is to join again with the id it was just given."""
 
+    def __init__(self, member_id: MemberId) -> None:
+        super().__init__(f"join again as member {member_id}")
+        self.member_id = member_id
+
 
 class IllegalGeneration(TrunklineError):
     pass
@@ -199,3 +205,9 @@ class GroupFull(TrunklineError):
 
 class OffsetMetadataTooLarge(TrunklineError):
     pass
+
+
+class NotCoordinator(TrunklineError):
+    """Ask again who coordinates the group. Also the answer to a waiting request whose member has sent a newer one."""
+
+    retriable = True

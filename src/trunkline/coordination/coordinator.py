@@ -1,0 +1,319 @@
+"""All groups of the node behind one door: a command or the passing of time in, replies and facts out.
+
+The contract with whoever runs it:
+
+    outcome = coordinator.handle(command, now_ms)      facts are applied already (`replay`, as in recovery)
+    write outcome.facts, in the order in which outcomes were made, each outcome's facts in one write
+    then send outcome.replies                          also those of an outcome without facts: they may tell of facts
+                                                       of an earlier one that is still being written
+
+If the write fails, every reply of that outcome is replaced by an error that clients retry. What was applied stays: the
+same request again makes the same facts again, a member that retries its sync or join is told the generation that
+stands, and `snapshot` has everything once there is room to write. Until then a crash leads back to what was written,
+that is to an older generation and older offsets: records are delivered again, none is lost.
+
+`tick` is due at `next_deadline_ms`, which every call may change. Time is the wall clock in ms, as commits and expiry
+outlive restarts; a clock that jumps ahead may end sessions early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from sys import intern
+
+from trunkline.coordination import committing
+from trunkline.coordination.classic import ClassicGroup
+from trunkline.coordination.commands import (
+    Command,
+    CommitOffsets,
+    DeleteGroups,
+    DeleteGroupsReply,
+    DeleteOffsets,
+    DescribedMember,
+    DescribeGroup,
+    FetchOffsets,
+    GroupDescription,
+    GroupList,
+    GroupSettings,
+    GroupState,
+    Heartbeat,
+    HeartbeatReply,
+    Join,
+    Leave,
+    LeaveReply,
+    LeaveResult,
+    ListedGroup,
+    ListGroups,
+    Outcome,
+    Reply,
+    Sync,
+)
+from trunkline.coordination.deadlines import Deadlines, Key, Timeout
+from trunkline.coordination.facts import Fact, GroupDeleted, GroupStored, OffsetCommitted, OffsetDeleted
+from trunkline.model.errors import (
+    GroupNotEmpty,
+    InvalidGroupId,
+    InvalidSessionTimeout,
+    TrunklineError,
+    UnknownGroup,
+    UnknownMember,
+)
+from trunkline.model.ids import GroupId
+
+
+class Coordinator:
+    def __init__(self, settings: GroupSettings, new_member_suffix: Callable[[], str]) -> None:
+        self._settings = settings
+        self._new_member_suffix = new_member_suffix
+        self._groups: dict[GroupId, ClassicGroup] = {}
+        self._deadlines = Deadlines()
+
+    # ── commands and time ───────────────────────────────────────────────────────────────────────
+
+    def handle(self, command: Command, now_ms: int) -> Outcome:
+        """Never raises a TrunklineError: it is the answer then."""
+        out = Outcome()
+        try:
+            reply = self._answer(command, now_ms, out)
+        except TrunklineError as error:
+            out.answer(command.ticket, error)
+        else:
+            if reply is not None:
+                out.answer(command.ticket, reply)
+        return out
+
+    def _answer(self, command: Command, now_ms: int, out: Outcome) -> Reply | None:
+        """None when the answer is given already, or comes later."""
+        match command:
+            case Heartbeat():
+                return self._heartbeat(command, now_ms)
+            case CommitOffsets():
+                return self._commit(command, now_ms, out)
+            case FetchOffsets():
+                return committing.fetch_offsets(self._groups.get(command.group_id), command)
+            case Join():
+                self._join(command, now_ms, out)
+                return None
+            case Sync():
+                self._with_members(command.group_id).sync(command, now_ms, out)
+                return None
+            case Leave():
+                return self._leave(command, now_ms, out)
+            case DeleteOffsets():
+                return self._delete_offsets(command, now_ms, out)
+            case DeleteGroups():
+                return self._delete_groups(command, out)
+            case DescribeGroup():
+                return self._describe(command)
+            case ListGroups():
+                return self._list(command)
+
+    def tick(self, now_ms: int) -> Outcome:
+        out = Outcome()
+        for key in self._deadlines.take_due(now_ms):
+            group = self._groups.get(key.group_id)
+            if group is None:
+                continue
+            if key.timeout is Timeout.EXPIRY:
+                self._expire(group, now_ms, out)
+            else:
+                group.time_is_up(key.timeout, key.member_id, now_ms, out)
+        return out
+
+    def next_deadline_ms(self) -> int | None:
+        return self._deadlines.next_ms()
+
+    def forget_topic(self, topic: str, now_ms: int) -> Outcome:
+        """The topic was deleted: what was committed for it means nothing to one made again under its name."""
+        out = Outcome()
+        for group in self._groups.values():
+            if committing.forget_topic(group, topic, self._recorder(out)):
+                self._look_after(group, now_ms)
+        return out
+
+    # ── facts: the only place where what lasts changes ──────────────────────────────────────────
+
+    def replay(self, fact: Fact) -> None:
+        match fact:
+            case OffsetCommitted():
+                self._group(fact.group_id).offsets.replay(fact)
+            case OffsetDeleted():
+                group = self._groups.get(fact.group_id)
+                if group is not None:
+                    group.offsets.replay(fact)
+            case GroupStored():
+                self._group(fact.group_id).replay(fact)
+            case GroupDeleted():
+                group = self._groups.pop(fact.group_id, None)
+                if group is not None:
+                    group.forget_deadlines()
+
+    def loaded(self, now_ms: int) -> None:
+        """All facts were replayed: from now on members have a session's time to be heard of again."""
+        for index, group in enumerate(self._groups.values()):
+            group.restart_sessions(now_ms)
+            check_ms = now_ms + self._settings.expiry_check_ms + index  # not all groups at once
+            self._deadlines.bring_forward(Key(group.id, Timeout.EXPIRY), check_ms)
+
+    def snapshot(self) -> list[Fact]:
+        """The fewest facts that say it all. A group that is neither stored nor has offsets does not last."""
+        facts: list[Fact] = []
+        for group in self._groups.values():
+            if group.stored is not None:
+                facts.append(group.stored)
+            facts += [OffsetCommitted(group.id, topic, partition, one) for topic, partition, one in group.offsets]
+        return facts
+
+    def _recorder(self, out: Outcome) -> Callable[[Fact], None]:
+        def record(fact: Fact) -> None:
+            self.replay(fact)
+            out.facts.append(fact)
+
+        return record
+
+    def _group(self, group_id: GroupId) -> ClassicGroup:
+        group = self._groups.get(group_id)
+        if group is None:
+            group_id = GroupId(intern(group_id))
+            group = self._groups[group_id] = ClassicGroup(group_id, self._settings, self._deadlines)
+        return group
+
+    # ── membership ──────────────────────────────────────────────────────────────────────────────
+
+    def _join(self, join: Join, now_ms: int, out: Outcome) -> None:
+        _check_group_id(join.group_id)
+        least_ms, most_ms = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
+        if not least_ms <= join.session_timeout_ms <= most_ms:
+            raise InvalidSessionTimeout(
+                f"a session timeout of {join.session_timeout_ms} ms: from {least_ms} to {most_ms} is allowed"
+            )
+        group = self._groups.get(join.group_id)
+        if group is None:
+            if join.member_id:
+                raise UnknownMember(f"there is no group {join.group_id}: join again without a member id")
+            group = self._group(join.group_id)
+            group.since_ms = now_ms
+            self._look_after(group, now_ms)
+        group.join(_tidy(join), self._new_member_suffix, now_ms, out)
+
+    def _heartbeat(self, heartbeat: Heartbeat, now_ms: int) -> HeartbeatReply:
+        group = self._with_members(heartbeat.group_id)
+        member = group.active(heartbeat.member_id, heartbeat.instance_id, heartbeat.generation)
+        group.heartbeat(member, now_ms)
+        return HeartbeatReply()
+
+    def _with_members(self, group_id: GroupId) -> ClassicGroup:
+        _check_group_id(group_id)
+        group = self._groups.get(group_id)
+        if group is None:
+            raise UnknownMember(f"there is no group {group_id}: join again without a member id")
+        return group
+
+    def _leave(self, leave: Leave, now_ms: int, out: Outcome) -> LeaveReply:
+        _check_group_id(leave.group_id)
+        group = self._groups.get(leave.group_id)
+        errors: Iterable[TrunklineError | None]
+        if group is None:
+            errors = [UnknownMember(f"there is no group {leave.group_id}") for _ in leave.members]
+        else:
+            errors = group.leave(leave.members, now_ms, out)
+        return LeaveReply(
+            tuple(
+                LeaveResult(one.member_id, one.instance_id, error)
+                for one, error in zip(leave.members, errors, strict=True)
+            )
+        )
+
+    # ── offsets ─────────────────────────────────────────────────────────────────────────────────
+
+    def _commit(self, commit: CommitOffsets, now_ms: int, out: Outcome) -> Reply:
+        group = self._groups.get(commit.group_id)
+        committing.check_commit(group, commit, now_ms)
+        reply = committing.commit_offsets(commit, self._settings, now_ms, self._recorder(out))
+        if out.facts:
+            retention_ms = self._settings.offsets_retention_ms if commit.retention_ms is None else commit.retention_ms
+            self._deadlines.bring_forward(Key(commit.group_id, Timeout.EXPIRY), now_ms + retention_ms)
+        return reply
+
+    def _delete_offsets(self, delete: DeleteOffsets, now_ms: int, out: Outcome) -> Reply:
+        _check_group_id(delete.group_id)
+        group = self._groups.get(delete.group_id)
+        reply = committing.delete_offsets(group, delete, self._recorder(out))
+        if group is not None:
+            self._look_after(group, now_ms)
+        return reply
+
+    def _look_after(self, group: ClassicGroup, now_ms: int) -> None:
+        """It may have nothing left to be kept for: see to it in a while."""
+        if group.state is GroupState.EMPTY:
+            self._deadlines.bring_forward(Key(group.id, Timeout.EXPIRY), now_ms + self._settings.expiry_check_ms)
+
+    def _expire(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
+        soonest_ms = now_ms + max(self._settings.expiry_check_ms, 1)
+        next_ms = committing.expire_offsets(group, self._settings, now_ms, self._recorder(out))
+        empty = group.state is GroupState.EMPTY and not group.offsets
+        if empty and not group.roster.pending and group.since_ms + self._settings.expiry_check_ms <= now_ms:
+            self._recorder(out)(GroupDeleted(group.id))
+        elif empty:
+            self._deadlines.set(Key(group.id, Timeout.EXPIRY), soonest_ms)
+        elif next_ms is not None:
+            self._deadlines.set(Key(group.id, Timeout.EXPIRY), max(next_ms, soonest_ms))
+
+    # ── groups as a whole ───────────────────────────────────────────────────────────────────────
+
+    def _delete_groups(self, delete: DeleteGroups, out: Outcome) -> DeleteGroupsReply:
+        return DeleteGroupsReply(tuple((group_id, self._delete(group_id, out)) for group_id in delete.group_ids))
+
+    def _delete(self, group_id: GroupId, out: Outcome) -> TrunklineError | None:
+        group = self._groups.get(group_id)
+        if group is None:
+            return UnknownGroup(f"there is no group {group_id}")
+        if group.state is not GroupState.EMPTY:
+            return GroupNotEmpty(f"group {group_id} has {len(group.roster)} members: they must leave first")
+        record = self._recorder(out)
+        committing.delete_all_offsets(group, record)
+        record(GroupDeleted(group_id))
+        return None
+
+    def _describe(self, describe: DescribeGroup) -> GroupDescription:
+        group = self._groups.get(describe.group_id)
+        if group is None:
+            return GroupDescription(describe.group_id, GroupState.DEAD, "", "", ())
+        protocol = group.protocol if group.state is GroupState.STABLE else None
+        members = tuple(
+            DescribedMember(
+                member.id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.subscription(protocol),
+                member.assignment,
+            )
+            for member in group.roster
+        )
+        return GroupDescription(group.id, group.state, group.protocol_type or "", protocol or "", members)
+
+    def _list(self, listing: ListGroups) -> GroupList:
+        states = {state.strip().lower() for state in listing.states}
+        types = {kind.strip().lower() for kind in listing.types}
+        if types and "classic" not in types:
+            return GroupList(())
+        return GroupList(
+            tuple(
+                ListedGroup(group.id, group.protocol_type or "", group.state)
+                for group in self._groups.values()
+                if not states or group.state.value.lower() in states
+            )
+        )
+
+
+def _check_group_id(group_id: GroupId) -> None:
+    if not group_id:
+        raise InvalidGroupId("a group with members needs a name")
+
+
+def _tidy(join: Join) -> Join:
+    """A protocol named twice counts once, and no wait is shorter than none."""
+    protocols = tuple({intern(name): (intern(name), data) for name, data in reversed(join.protocols)}.values())[::-1]
+    return replace(join, protocols=protocols, rebalance_timeout_ms=max(join.rebalance_timeout_ms, 0))
