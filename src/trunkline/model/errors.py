@@ -144,6 +144,14 @@ class CorruptLog(TrunklineError):
     """A segment or journal file that does not hold what was acknowledged. Names the file and the position."""
 
 
+class CorruptMetadata(TrunklineError):
+    """The metadata database cannot be trusted. Names the file and what to do."""
+
+
+class NewerFormat(TrunklineError):
+    """The data was written by a newer Trunkline than this one."""
+
+
 class RequestTimedOut(TrunklineError):
     retriable = True
 

@@ -23,6 +23,8 @@ OPENED_BATCH_BYTES: Final = 16 * 1024
 """Batches up to this size are opened and walked when they arrive; larger ones are checked by header and checksum."""
 MAX_PARTITIONS_PER_TOPIC: Final = 10_000
 MAX_TOPIC_NAME: Final = 249
+MAX_CONFIG_VALUE_BYTES: Final = 32_767
+"""The longest value of a topic's, group's or broker's config, as in Kafka."""
 MAX_OFFSET_METADATA_BYTES: Final = 4096
 MAX_FETCH_BYTES: Final = 55 * 1024 * 1024
 """The most records bytes that one fetch answers with, whatever it asks for (Kafka's fetch.max.bytes)."""
