@@ -1,4 +1,4 @@
-"""A real Apache Kafka, as a context manager: jars from Maven Central, one KRaft node on loopback, data in a temp folder.
+"""A real Apache Kafka as a context manager: jars from Maven Central, one KRaft node on loopback, data in a temp folder.
 
     with KafkaServer(properties={"log.flush.interval.messages": "1"}) as kafka:
         kafka.bootstrap, kafka.pid, kafka.startup_s
@@ -33,9 +33,15 @@ _ARTIFACTS = (
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
 _JVM_OPTIONS = (
-    "-Xmx1G -Xms1G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
-    "-XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true"
-).split()
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
 _START_DEADLINE_S = 60.0
 _START_ATTEMPTS = 3
 
@@ -55,10 +61,8 @@ def jars() -> Path:
         pom = Path(scratch) / "pom.xml"
         pom.write_text(_pom())
         libs = Path(scratch) / "libs"
-        _run(
-            [_tool("mvn"), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-            + [f"-DoutputDirectory={libs}", "-DincludeScope=runtime"]
-        )
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={libs}", "-DincludeScope=runtime"]
+        _run([_tool("mvn"), "-q", "-B", "-f", str(pom), *goal])
         try:
             libs.rename(target)
         except OSError:  # another process resolved them meanwhile
@@ -154,7 +158,7 @@ class KafkaServer:
         log = (self._scratch / "server.log").open("wb")
         with log:
             self._process = subprocess.Popen(
-                java_command("kafka.Kafka", str(config), jvm_options=tuple(_JVM_OPTIONS)),
+                java_command("kafka.Kafka", str(config), jvm_options=_JVM_OPTIONS),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -42,7 +42,7 @@ def answers_kafka(address: str, timeout_s: float = 1.0) -> bool:
         return False
     (error_code,) = struct.unpack_from(">h", versions)
     (broker_count,) = struct.unpack_from(">i", metadata)
-    return error_code == 0 and broker_count > 0
+    return bool(error_code == 0 and broker_count > 0)
 
 
 def _call(conn: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
