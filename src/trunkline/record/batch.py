@@ -1,7 +1,7 @@
 """The record batch (Kafka's version 2): the unit that is produced, stored and fetched, kept as it came.
 
 base offset i64 | length i32 | leader epoch i32 | magic i8 = 2 | crc32c u32 | attributes i16 | last offset delta i32
-| base timestamp i64 | max timestamp i64 | producer id i64 | producer epoch i16 | base sequence i32 | count i32 | records
+| base timestamp i64 | max timestamp i64 | producer id i64 | producer epoch i16 | base sequence i32 | count i32 | …
 
 `length` counts what follows it; the crc covers everything from the attributes on, so the broker can set base
 offset and leader epoch without touching it. attributes: bits 0-2 codec, 3 append time, 4 transactional, 5 control.
