@@ -21,6 +21,9 @@ MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 """How large the records of one batch may become when they are decompressed."""
 OPENED_BATCH_BYTES: Final = 16 * 1024
 """Batches up to this size are opened and walked when they arrive; larger ones are checked by header and checksum."""
+OPENED_BATCH_RECORDS: Final = 128
+OPENED_DECOMPRESSED_BYTES: Final = 1024 * 1024
+"""A batch with more records, or with larger ones, is not walked either: opening must stay cheap whatever is sent."""
 MAX_PARTITIONS_PER_TOPIC: Final = 10_000
 MAX_TOPIC_NAME: Final = 249
 MAX_CONFIG_VALUE_BYTES: Final = 32_767
