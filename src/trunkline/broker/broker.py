@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from trunkline.broker.durability import Durability
 from trunkline.broker.blocking import RunBlocking
+from trunkline.broker.durability import Durability
 from trunkline.broker.fetching import Got, Want, load, read_now, wait_for_more
 from trunkline.broker.groups import Groups
 from trunkline.broker.partition import Partition
@@ -19,6 +19,7 @@ from trunkline.model.errors import OffsetOutOfRange
 from trunkline.model.ids import NO_OFFSET, NodeId, Offset
 from trunkline.model.stats import Stats
 from trunkline.record.batch import split_batches
+
 
 class Broker:
     def __init__(

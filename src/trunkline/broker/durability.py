@@ -50,4 +50,6 @@ class Durability:
         """Tell those whose patience ran out; what they wrote may still become safe later."""
         for _, deadline_ms, future in self._waiting:
             if deadline_ms <= now_ms and not future.done():
-                future.set_exception(RequestTimedOut("The disk did not confirm the write in time; it may still succeed."))
+                future.set_exception(
+                    RequestTimedOut("The disk did not confirm the write in time; it may still succeed.")
+                )

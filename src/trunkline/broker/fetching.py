@@ -10,7 +10,7 @@ from trunkline.broker.partition import Partition
 from trunkline.broker.waiting import LongPoll
 from trunkline.log.partition_log import Read
 from trunkline.model.errors import OffsetOutOfRange, TrunklineError, UnknownPartition
-from trunkline.model.ids import Offset
+from trunkline.model.ids import NO_OFFSET, Offset
 from trunkline.model.limits import MAX_FETCH_BYTES
 
 
@@ -25,8 +25,8 @@ class Want:
 class Got:
     """What one partition gave: whole batches, or the error that stopped it."""
 
-    high_watermark: Offset = Offset(-1)
-    log_start: Offset = Offset(-1)
+    high_watermark: Offset = NO_OFFSET
+    log_start: Offset = NO_OFFSET
     error: TrunklineError | None = None
     buffers: Sequence[memoryview] = ()
     cold: Read | None = field(default=None, repr=False)

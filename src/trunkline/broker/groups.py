@@ -14,7 +14,7 @@ from typing import Final
 
 from trunkline.broker.fact_log import FactLog, KeyValue
 from trunkline.broker.topics import Topics
-from trunkline.coordination.commands import Command, Outcome, Reply, Ticket
+from trunkline.coordination.commands import Command, GroupSettings, Outcome, Reply, Ticket
 from trunkline.coordination.coordinator import Coordinator
 from trunkline.coordination.facts import decode, encode
 from trunkline.model.errors import TrunklineError
@@ -25,17 +25,16 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class Groups:
-    def __init__(self, coordinator: Coordinator, topics: Topics, now_ms: Callable[[], int]) -> None:
-        self._coordinator = coordinator
+    def __init__(
+        self, settings: GroupSettings, new_member_suffix: Callable[[], str], topics: Topics, now_ms: Callable[[], int]
+    ) -> None:
+        self.settings = settings
+        self._coordinator = Coordinator(settings, new_member_suffix)
         self._now_ms = now_ms
         self._tickets = count(1)
         self._waiting: dict[Ticket, asyncio.Future[Reply]] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._facts = FactLog(topics, OFFSETS_TOPIC, self._snapshot, now_ms)
-
-    @property
-    def offsets_retention_ms(self) -> int:
-        return self._coordinator.settings.offsets_retention_ms
 
     def load(self) -> None:
         """Rebuild everything from the log. Blocks; before the first client."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from trunkline.log.partition_log import Appended, PartitionLog
 from trunkline.model.ids import Epoch, Offset
 from trunkline.model.topic import Topic
-from trunkline.record.batch import Batch
+from trunkline.record.batch import BatchHeader
 
 if TYPE_CHECKING:
     from trunkline.broker.waiting import LongPoll
@@ -34,7 +34,7 @@ class Partition:
         """The journal ticket of the newest append; everything here is safe once the journal is synced up to it."""
         self.polls: set[LongPoll] = set()
 
-    def append(self, batches: Sequence[Batch], now_ms: int) -> Appended:
+    def append(self, batches: Sequence[tuple[BatchHeader, memoryview]], now_ms: int) -> Appended:
         """Write, and say what it got. What needs no journal is visible at once."""
         appended = self.log.append(batches, now_ms)
         if appended.ticket is not None:

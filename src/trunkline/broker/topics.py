@@ -13,7 +13,7 @@ from trunkline.model.topic import Durability, Topic
 
 
 class Topics:
-    """Create, change, delete and find. Metadata is written first: files without metadata are swept at the next start."""
+    """Create, change, delete and find. Metadata is written first: files without it are swept at the next start."""
 
     def __init__(
         self, store: MetadataStore, logs: LogStore, *, default_partitions: int, default_durability: Durability

@@ -6,7 +6,7 @@ from typing import Final
 
 MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
 FIRST_REQUEST_BYTES: Final = 64 * 1024
-"""Memory that an announced frame gets before its bytes arrive, on a connection that has not sent a valid request yet."""
+"""Memory that an announced frame gets before its bytes arrive, on a connection that sent no valid request yet."""
 NEXT_REQUEST_BYTES: Final = 1024 * 1024
 """The same, on a connection that has."""
 HANDSHAKE_SECONDS: Final = 10.0

@@ -18,7 +18,6 @@ from trunkline.broker.groups import Groups
 from trunkline.broker.producer_ids import ProducerIds
 from trunkline.broker.topics import Topics
 from trunkline.coordination.commands import GroupSettings
-from trunkline.coordination.coordinator import Coordinator
 from trunkline.log.memory_disk import MemoryDisk
 from trunkline.log.os_disk import OsDisk
 from trunkline.log.store import LogStore
@@ -39,8 +38,7 @@ T = TypeVar("T")
 
 _READER_THREADS: Final = 4
 _SWITCH_SECONDS: Final = 0.0005
-"""How long the loop may keep the interpreter from the journal's thread; Python's own 5 ms would be felt in every ack."""
-_GOODBYE_SECONDS: Final = 5.0
+"""How long the loop may keep the interpreter from the journal's thread; Python's own 5 ms would be felt in acks."""
 NOT_YET: Final = ("amqp", "redis")
 
 
@@ -96,10 +94,8 @@ class Node:
         topics = Topics(
             metadata, self._logs, default_partitions=settings.partitions, default_durability=settings.durability
         )
-        coordinator = Coordinator(
-            GroupSettings(offsets_retention_ms=settings.offsets_retention_ms), lambda: str(uuid.uuid4())
-        )
-        groups = Groups(coordinator, topics, now_ms)
+        group_settings = GroupSettings(offsets_retention_ms=settings.offsets_retention_ms)
+        groups = Groups(group_settings, lambda: str(uuid.uuid4()), topics, now_ms)
         topics.on_deleted = groups.forget_topic
         groups.load()
         self.broker = Broker(

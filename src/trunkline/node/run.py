@@ -8,7 +8,9 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 from trunkline.model.errors import TrunklineError
 from trunkline.model.settings import Settings
@@ -26,7 +28,7 @@ def run(settings: Settings) -> int:
         level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
     try:
-        return _loop_runner()(_serve(settings))
+        return _run_loop(_serve(settings))
     except (CannotListen, DataDirectoryError, TrunklineError) as error:
         print(f"trunkline: {error}", file=sys.stderr)
     except OSError as error:
@@ -35,12 +37,13 @@ def run(settings: Settings) -> int:
     return 1
 
 
-def _loop_runner():  # type: ignore[no-untyped-def]
+def _run_loop(main: Coroutine[Any, Any, int]) -> int:
     try:
-        import uvloop
+        from uvloop import new_event_loop
     except ImportError:
-        return asyncio.run
-    return uvloop.run
+        new_event_loop = asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)
 
 
 async def _serve(settings: Settings) -> int:
@@ -55,8 +58,8 @@ async def _serve(settings: Settings) -> int:
     if settings.ready_file is not None:
         _write_ready_file(settings.ready_file, node)
     print("ready", flush=True)
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait([stopping, node.failure], return_when=asyncio.FIRST_COMPLETED)
+    node.failure.add_done_callback(lambda _: stop.set())
+    await stop.wait()
     await node.stop()
     if node.failure.done():
         error = node.failure.result()

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from trunkline.serve.kafka import configs, fetch, groups, metadata, offsets, positions, produce, producers, topics, versions
+from trunkline.serve.kafka import (
+    configs,
+    fetch,
+    groups,
+    metadata,
+    offsets,
+    positions,
+    produce,
+    producers,
+    topics,
+    versions,
+)
 from trunkline.serve.kafka.call import Api, ApiTable
 from trunkline.wire.kafka.apis import APIS, ApiKey
 

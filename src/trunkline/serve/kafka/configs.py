@@ -115,8 +115,8 @@ def _broker_rows(call: Call) -> Iterator[Row]:
         ("delete.topic.enable", "true", ConfigType.BOOLEAN),
         ("fetch.max.bytes", str(MAX_FETCH_BYTES), ConfigType.INT),
         ("group.coordinator.rebalance.protocols", "classic", ConfigType.LIST),
-        ("group.max.session.timeout.ms", "1800000", ConfigType.INT),
-        ("group.min.session.timeout.ms", "6000", ConfigType.INT),
+        ("group.max.session.timeout.ms", str(call.broker.groups.settings.max_session_timeout_ms), ConfigType.INT),
+        ("group.min.session.timeout.ms", str(call.broker.groups.settings.min_session_timeout_ms), ConfigType.INT),
         ("log.cleanup.policy", "delete", ConfigType.LIST),
         ("log.retention.bytes", "-1", ConfigType.LONG),
         ("log.retention.hours", "168", ConfigType.INT),
@@ -126,7 +126,7 @@ def _broker_rows(call: Call) -> Iterator[Row]:
         ("min.insync.replicas", "1", ConfigType.INT),
         ("node.id", str(call.broker.node_id), ConfigType.INT),
         ("num.partitions", str(call.broker.topics.default_partitions), ConfigType.INT),
-        ("offsets.retention.minutes", str(call.broker.groups.offsets_retention_ms // 60_000), ConfigType.INT),
+        ("offsets.retention.minutes", str(call.broker.groups.settings.offsets_retention_ms // 60_000), ConfigType.INT),
     )
     for name, value, kind in fixed:
         yield Row(name, value, value, kind, Source.STATIC_BROKER, read_only=True)

@@ -7,7 +7,7 @@ partition that does not exist are UNKNOWN_TOPIC_OR_PARTITION and touch nothing e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 from trunkline.coordination import commands as ask
 from trunkline.coordination.commands import Ticket
@@ -39,12 +39,15 @@ from trunkline.wire.kafka.messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 
+
 def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     answers = [
         OffsetCommitResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
-            partitions=[OffsetCommitResponsePartition(partition_index=each.partition_index) for each in topic.partitions],
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=each.partition_index) for each in topic.partitions
+            ],
         )
         for topic in request.topics
     ]
@@ -118,6 +121,7 @@ def _commit(
 
 # ── fetching ────────────────────────────────────────────────────────────────────────────────────
 
+P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 Found = tuple[str, Sequence[tuple[int, Committed | None]]]
 
 
@@ -136,7 +140,7 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
             OffsetFetchResponseTopic(
                 name=name,
                 partitions=[
-                    OffsetFetchResponsePartition(partition_index=index, **_committed(committed))
+                    _filled(OffsetFetchResponsePartition(partition_index=index), committed)
                     for index, committed in partitions
                 ],
             )
@@ -168,7 +172,7 @@ def _group(call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGro
             name=name,
             topic_id=image[name].id if name in image else bytes(16),
             partitions=[
-                OffsetFetchResponsePartitions(partition_index=index, **_committed(committed))
+                _filled(OffsetFetchResponsePartitions(partition_index=index), committed)
                 for index, committed in partitions
             ],
         )
@@ -183,14 +187,13 @@ def _fetch(call: Call, group_id: str, topics: tuple[tuple[str, tuple[int, ...]],
     return cast(ask.FetchReply, reply).topics
 
 
-def _committed(committed: Committed | None) -> dict[str, object]:
-    if committed is None:
-        return {"committed_offset": -1, "metadata": ""}
-    return {
-        "committed_offset": committed.offset,
-        "committed_leader_epoch": committed.leader_epoch,
-        "metadata": committed.metadata,
-    }
+def _filled(partition: P, committed: Committed | None) -> P:
+    partition.committed_offset, partition.metadata = -1, ""
+    if committed is not None:
+        partition.committed_offset = committed.offset
+        partition.committed_leader_epoch = committed.leader_epoch
+        partition.metadata = committed.metadata
+    return partition
 
 
 def _unknown(topic_id: bytes, indexes: Sequence[int], code: ErrorCode) -> OffsetFetchResponseTopics:
@@ -207,9 +210,7 @@ def _unknown(topic_id: bytes, indexes: Sequence[int], code: ErrorCode) -> Offset
 
 
 def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    topics = tuple(
-        (topic.name, tuple(each.partition_index for each in topic.partitions)) for topic in request.topics
-    )
+    topics = tuple((topic.name, tuple(each.partition_index for each in topic.partitions)) for topic in request.topics)
     try:
         reply = call.broker.groups.ask(lambda ticket: ask.DeleteOffsets(ticket, GroupId(request.group_id), topics))
     except TrunklineError as error:

@@ -1,9 +1,9 @@
-"""ListOffsets (key 2), versions 1-11, and OffsetForLeaderEpoch (key 23), versions 2-4: from times and epochs to offsets.
+"""ListOffsets (key 2), versions 1-11, and OffsetForLeaderEpoch (key 23), versions 2-4: times and epochs to offsets.
 
 ListOffsets: a time with nothing at or after it answers offset -1, timestamp -1, as Kafka does; -1 is the end, -2 and -4
 the start, -3 the record with the largest timestamp, -5 and -6 (tiered storage, of which there is none) answer -1.
-Look-ups by time read the disk, so they run off the loop. OffsetForLeaderEpoch: one node has one epoch, which ends at the
-high watermark.
+Look-ups by time read the disk, so they run off the loop. OffsetForLeaderEpoch: one node has one epoch, which ends at
+the high watermark.
 """
 
 from __future__ import annotations

@@ -32,9 +32,7 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | asyncio.Fu
             answer, ticket = _append(call, request, topic, data)
             last_ticket = max(last_ticket, ticket)
             partitions.append(answer)
-        answers.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
-        )
+        answers.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     if request.acks == 0:
         return None
     response = ProduceResponse(responses=answers)

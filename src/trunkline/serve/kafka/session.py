@@ -22,9 +22,10 @@ from trunkline.serve.complaints import Complaints
 from trunkline.serve.kafka.call import Api, ApiTable, Call
 from trunkline.serve.kafka.errors import ErrorCode
 from trunkline.serve.kafka.versions import listing
+from trunkline.wire.kafka.apis import request_class
 from trunkline.wire.kafka.codec import decode
 from trunkline.wire.kafka.errors import MalformedMessage
-from trunkline.wire.kafka.frame import RequestHeader, encode_response, parse_header, request_class
+from trunkline.wire.kafka.frame import RequestHeader, encode_response, parse_header
 from trunkline.wire.kafka.stream import SCRATCH_BYTES, FrameReader
 
 log = logging.getLogger(__name__)

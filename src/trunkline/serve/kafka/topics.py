@@ -132,9 +132,7 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
                 raise InvalidRequest(f"Topic {name!r} stands in the request {seen[name]} times.")
             _grow(call, asked, validate_only=request.validate_only)
         except TrunklineError as error:
-            results.append(
-                CreatePartitionsTopicResult(name=name, error_code=code_of(error), error_message=str(error))
-            )
+            results.append(CreatePartitionsTopicResult(name=name, error_code=code_of(error), error_message=str(error)))
         else:
             results.append(CreatePartitionsTopicResult(name=name))
     return CreatePartitionsResponse(results=results)

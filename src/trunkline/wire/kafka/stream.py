@@ -45,7 +45,7 @@ class FrameReader:
         return memoryview(frame)[self._filled :]
 
     def received(self, count: int) -> list[bytearray]:
-        """`count` bytes were put into the buffer. Gives the frames that are complete now; MalformedMessage on a bad size."""
+        """`count` bytes came into the buffer. Gives the frames complete now; MalformedMessage on a bad size."""
         if self._frame is None:
             return self._cut(self._scratch[:count])
         self._filled += count
