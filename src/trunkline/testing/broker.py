@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from trunkline.model.settings import Address, Settings
 from trunkline.node.node import Node
+
+T = TypeVar("T")
 
 
 class Broker:
@@ -52,6 +55,10 @@ class Broker:
         self._call(self.node.stop())
         self._end()
 
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the broker's own loop, for tests that look inside."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
     def __enter__(self) -> Broker:
         return self.start()
 
@@ -62,9 +69,9 @@ class Broker:
         self.node = Node(self.settings)
         await self.node.start()
 
-    def _call(self, work: Any) -> None:
+    def _call(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+            self.run(work)
         except BaseException:
             self._end()
             raise
