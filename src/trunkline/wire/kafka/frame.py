@@ -50,7 +50,7 @@ def parse_header(buffer: memoryview) -> RequestHeader:
             position += length
             if position > len(buffer):
                 raise MalformedMessage(f"request header: client id of {length} bytes, {len(buffer) - 10} remain")
-            client_id = str(buffer[10:position], "utf-8")
+            client_id = buffer[10:position].tobytes().decode()
         elif length != -1:
             raise MalformedMessage(f"request header: client id of {length} bytes")
         if _FLEXIBLE.get(api_key, _NEVER) <= api_version <= _MAX_VERSION[api_key]:
