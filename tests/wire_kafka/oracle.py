@@ -17,13 +17,13 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 from kio.static.constants import EntityType
-
 from tests.wire_kafka.values import Choices
+
 from trunkline.wire.kafka.layout import covers
 from trunkline.wire.kafka.message import Struct
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-CHOICES = {
+CHOICES: dict[str, list[int]] = {
     "error_code": [code.value for code in ErrorCode],
     "timedelta_i32": [-(2**31), -1, 0, 1, 30_000, 2**31 - 1],
     "timedelta_i64": [-1, 0, 1, 30_000, 2**40],
@@ -32,11 +32,13 @@ CHOICES = {
 
 
 def kio_class(module_name: str, version: int) -> Any:
-    for suffix, kind in (("_request", EntityType.request), ("_response", EntityType.response)):
-        if module_name.endswith(suffix):
-            return load_entity_schema(module_name.removesuffix(suffix), version, kind)
-    kind = EntityType.header if module_name.endswith("_header") else EntityType.data
-    return load_entity_schema(module_name, version, kind)
+    if module_name.endswith("_request"):
+        return load_entity_schema(module_name.removesuffix("_request"), version, EntityType.request)
+    if module_name.endswith("_response"):
+        return load_entity_schema(module_name.removesuffix("_response"), version, EntityType.response)
+    if module_name.endswith("_header"):
+        return load_entity_schema(module_name, version, EntityType.header)
+    return load_entity_schema(module_name, version, EntityType.data)
 
 
 def choices(cls: type[Struct], kio_cls: Any) -> Choices:
@@ -52,7 +54,7 @@ def choices(cls: type[Struct], kio_cls: Any) -> Choices:
 
 
 def to_kio(struct: Struct, kio_cls: Any) -> Any:
-    values = {}
+    values: dict[str, Any] = {}
     for field, theirs in _pairs(type(struct), kio_cls):
         value = getattr(struct, field.name)
         if value is None and theirs.metadata.get("tag") is not None and field.kind == "struct":

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-
 from tests.wire_kafka import oracle
 from tests.wire_kafka.values import MODULES, message_class, random_struct, versions
+
 from trunkline.wire.kafka.codec import decode, encode
 
 EXAMPLES = 6
