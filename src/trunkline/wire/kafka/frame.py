@@ -50,7 +50,7 @@ def parse_header(buffer: memoryview) -> RequestHeader:
             position += length
             if position > len(buffer):
                 raise MalformedMessage(f"request header: client id of {length} bytes, {len(buffer) - 10} remain")
-            client_id = str(buffer[10:position], "utf-8")
+            client_id = buffer[10:position].tobytes().decode()
         elif length != -1:
             raise MalformedMessage(f"request header: client id of {length} bytes")
         if _FLEXIBLE.get(api_key, _NEVER) <= api_version <= _MAX_VERSION[api_key]:
@@ -90,8 +90,10 @@ def decode_request(buffer: memoryview) -> tuple[RequestHeader, Message]:
     return header, message
 
 
-def decode_response(api_key: int, version: int, buffer: memoryview) -> tuple[int, Message]:
-    """The correlation id and the message of an answer without its size."""
+def decode_response(
+    api_key: int, version: int, buffer: memoryview, *, elements: int = 10 * MAX_MESSAGE_ELEMENTS
+) -> tuple[int, Message]:
+    """The correlation id and the message of an answer without its size. An answer may be longer than a request."""
     try:
         (correlation_id,) = _CORRELATION.unpack_from(buffer)
         position = 4
@@ -99,7 +101,7 @@ def decode_response(api_key: int, version: int, buffer: memoryview) -> tuple[int
             position = _skip_header_tags(buffer, position)
     except (struct.error, IndexError):
         raise MalformedMessage(f"response header ends too early: {len(buffer)} bytes") from None
-    message, _ = decode(response_class(api_key), version, buffer, position)
+    message, _ = decode(response_class(api_key), version, buffer, position, elements=elements)
     return correlation_id, message
 
 

@@ -92,7 +92,7 @@ class ReaderSource:
     def _text(self, body: _Run, item: Item, target: str) -> None:
         end = self._source.fresh("q")
         length = self._length(body, item)
-        value = {"string": f"str(b[p:{end}], 'utf-8')", "bytes": f"bytes(b[p:{end}])", "records": f"b[p:{end}]"}
+        value = {"string": f"b[p:{end}].tobytes().decode()", "bytes": f"b[p:{end}].tobytes()", "records": f"b[p:{end}]"}
         with body.block(f"if {length} >= 0:"):
             body.line(f"{end} = p + {length}")
             with body.block(f"if {end} > {body.end}:"):

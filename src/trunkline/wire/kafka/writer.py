@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from trunkline.wire.kafka.layout import FIXED, Item, layout
 from trunkline.wire.kafka.message import Message, Struct
@@ -203,12 +203,16 @@ def _is_default(item: Item, value: str) -> str:
     return f"{value} == {item.default}"
 
 
+_BUFFERS: Final = (memoryview, bytes, bytearray)
+
+
 def _spliced(records: Any) -> tuple[Sequence[Any], int]:
     """Record batches as the buffers to send, none of them empty, and their length in bytes; -1 for null."""
     if records is None:
         return (), -1
-    if isinstance(records, bytes | bytearray | memoryview):
-        return ((records,), len(records)) if len(records) else ((), 0)
+    if type(records) in _BUFFERS:
+        length = len(records)
+        return ((records,) if length else ()), length
     slices = [piece for piece in records if len(piece)]
     return slices, sum(map(len, slices))
 
