@@ -172,7 +172,6 @@ class Desk:
     def describe(self, group: GroupId = G) -> GroupDescription:
         return self.ask(DescribeGroup(self.ticket(), group), GroupDescription)
 
-    @property
     def state(self) -> GroupState:
         return self.describe().state
 

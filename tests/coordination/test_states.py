@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.coordination.desk import Desk, G, Me, subscription
 
-from tests.coordination.desk import G, Desk, Me, subscription
 from trunkline.coordination.commands import (
     CommitReply,
     DeleteGroups,
@@ -61,7 +61,7 @@ class Scene:
         if state == "Preparing":
             desk.join()
         expected = {"Empty": "Empty", "Stable": "Stable"}.get(state, f"{state}Rebalance")
-        assert desk.state is GroupState(expected)
+        assert desk.state() is GroupState(expected)
 
 
 def _delete_group(scene: Scene) -> Ticket:
