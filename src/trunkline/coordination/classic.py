@@ -47,7 +47,7 @@ from trunkline.model.errors import (
 from trunkline.model.ids import GroupId, MemberId
 
 _SHORTEST_WAIT_MS: Final = 1_000
-"""For static members that are all away: their own timeout may be 0, and that would be no wait at all."""
+"""A rebalance timeout of 0 would remove members before they can answer, and wait for absent ones without a pause."""
 
 
 class ClassicGroup:
@@ -236,16 +236,19 @@ class ClassicGroup:
         self.roster.unsynced.clear()
         self._timers.cancel(Timeout.SYNC)
         self.state = GroupState.PREPARING_REBALANCE
-        timeout_ms = self.roster.rebalance_timeout_ms
         if from_empty:
             delay_ms = self._settings.initial_rebalance_delay_ms
-            self._initial_delay_left_ms = max(timeout_ms - delay_ms, 0)
+            self._initial_delay_left_ms = max(self._patience_ms - delay_ms, 0)
             self._extend_initial_delay = False
             self._timers.set(Timeout.JOIN, now_ms + delay_ms)
         elif self.roster.all_joined:
             self._complete_join(now_ms, out)
         else:
-            self._timers.set(Timeout.JOIN, now_ms + timeout_ms)
+            self._timers.set(Timeout.JOIN, now_ms + self._patience_ms)
+
+    @property
+    def _patience_ms(self) -> int:
+        return max(self.roster.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
 
     def _call_off_syncs(self, now_ms: int, out: Outcome) -> None:
         for member in self.roster:
@@ -271,8 +274,7 @@ class ClassicGroup:
         for member in [one for one in self.roster if one.join_ticket is None and one.instance_id is None]:
             self._drop(member, out)
         if len(self.roster) and not self.roster.elect_joined_leader():
-            wait_ms = max(self.roster.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
-            self._timers.set(Timeout.JOIN, now_ms + wait_ms)
+            self._timers.set(Timeout.JOIN, now_ms + self._patience_ms)
             return
         self._initial_delay_left_ms = None
         self.generation += 1
@@ -288,7 +290,7 @@ class ClassicGroup:
             member.is_new = False
             self.touch(member, now_ms)
             self.roster.unsynced.add(member.id)
-        self._timers.set(Timeout.SYNC, now_ms + self.roster.rebalance_timeout_ms)
+        self._timers.set(Timeout.SYNC, now_ms + self._patience_ms)
 
     # ── sync ────────────────────────────────────────────────────────────────────────────────────
 
