@@ -1,7 +1,7 @@
 """The metadata as it stands, in memory: a value that never changes. `after(fact)` is the next one.
 
 Who holds an image, or one of its mappings, may keep it over an await or read it in a thread: a change makes new
-mappings beside it. That costs a copy of the changed mapping per change (10,000 topics: 0.1 ms), little beside the sync
+mappings beside it. That costs a copy of the changed mapping per change (10,000 topics: 0.2 ms), little beside the sync
 that a change waits for.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final, TypeVar
 
 from trunkline.metadata.facts import (
@@ -27,7 +26,7 @@ from trunkline.model.topic import Topic
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +62,11 @@ class Image:
     ) -> Image:
         return cls(
             cluster_id=cluster_id,
-            topics=MappingProxyType({topic.name: topic for topic in topics}),
-            topics_by_id=MappingProxyType({topic.id: topic for topic in topics}),
-            names_by_metric=MappingProxyType({metric_name(topic.name): topic.name for topic in topics}),
-            deleted=MappingProxyType({topic.id: topic for topic in deleted}),
-            all_configs=MappingProxyType({key: MappingProxyType(dict(values)) for key, values in configs.items()}),
+            topics={topic.name: topic for topic in topics},
+            topics_by_id={topic.id: topic for topic in topics},
+            names_by_metric={metric_name(topic.name): topic.name for topic in topics},
+            deleted={topic.id: topic for topic in deleted},
+            all_configs=dict(configs),
             next_producer_id=next_producer_id,
         )
 
@@ -91,7 +90,7 @@ class Image:
                 key = (resource_type, resource_name)
                 if not values:
                     return replace(self, all_configs=_without(self.all_configs, key))
-                return replace(self, all_configs=_with(self.all_configs, key, MappingProxyType(dict(values))))
+                return replace(self, all_configs=_with(self.all_configs, key, values))
 
     def _with_topic(self, topic: Topic) -> Image:
         return replace(
@@ -120,10 +119,10 @@ def metric_name(topic_name: str) -> str:
 
 
 def _with(mapping: Mapping[_K, _V], key: _K, value: _V) -> Mapping[_K, _V]:
-    return MappingProxyType({**mapping, key: value})
+    return {**mapping, key: value}
 
 
 def _without(mapping: Mapping[_K, _V], key: _K) -> Mapping[_K, _V]:
     changed = dict(mapping)
     changed.pop(key, None)
-    return MappingProxyType(changed)
+    return changed
