@@ -63,12 +63,18 @@ def encode_frame(header: bytes, message: Message, version: int) -> Chunks:
     chunks: Chunks = []
     _write(message, version, parts, chunks)
     if not chunks:
-        parts[0] = _PACK_SIZE(sum(map(len, parts)))
+        parts[0] = _size(sum(map(len, parts)))
         return [b"".join(parts)]
     if parts:
         chunks.append(b"".join(parts))
-    chunks[0] = _PACK_SIZE(sum(map(len, chunks))) + chunks[0]
+    chunks[0] = _size(sum(map(len, chunks))) + chunks[0]
     return chunks
+
+
+def _size(length: int) -> bytes:
+    if length > 0x7FFFFFFF:
+        raise MalformedMessage(f"a frame of {length} bytes is larger than its size field can say")
+    return _PACK_SIZE(length)
 
 
 def _write(message: Message, version: int, parts: list[bytes], chunks: Chunks) -> None:

@@ -23,7 +23,7 @@ _ZEROS: Final = {
     "float64": "0.0",
     "string": "''",
     "bytes": "b''",
-    "uuid": "bytes(16)",
+    "uuid": "ZERO_UUID",
     "records": "None",
 }
 
@@ -41,7 +41,7 @@ class Item(NamedTuple):
     tag: int
     struct: type[Struct] | None
     default: str
-    """A Python expression."""
+    """A Python expression; it may use ZERO_UUID and the name of the struct."""
 
     @property
     def length_format(self) -> str:

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from trunkline.wire.kafka.errors import MalformedMessage
 from trunkline.wire.kafka.layout import FIXED, SIZES, Item, layout, smallest
-from trunkline.wire.kafka.message import Message, Struct
+from trunkline.wire.kafka.message import ZERO_UUID, Message, Struct
 from trunkline.wire.kafka.source import Body, Source
 from trunkline.wire.kafka.varint import continue_uvarint, read_uvarint
 
@@ -28,6 +28,7 @@ class ReaderSource:
         self._flexible = version >= message.FLEXIBLE
         self._source = Source(
             {
+                "ZERO_UUID": ZERO_UUID,
                 "new": object.__new__,
                 "unpack_from": struct.unpack_from,
                 "longer": continue_uvarint,

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trunkline.wire.kafka.layout import FIXED, Item, layout
-from trunkline.wire.kafka.message import Message, Struct
+from trunkline.wire.kafka.message import ZERO_UUID, Message, Struct
 from trunkline.wire.kafka.source import Body, Source
 from trunkline.wire.kafka.varint import write_uvarint
 
@@ -26,8 +26,15 @@ class WriterSource:
         self._message = message
         self._version = version
         self._flexible = version >= message.FLEXIBLE
-        names = {"pack": struct.pack, "uvarint": write_uvarint, "spliced": _spliced, "tag_section": _tag_section}
-        self._source = Source(names)
+        self._source = Source(
+            {
+                "ZERO_UUID": ZERO_UUID,
+                "pack": struct.pack,
+                "uvarint": write_uvarint,
+                "spliced": _spliced,
+                "tag_section": _tag_section,
+            }
+        )
 
     def build(self) -> object:
         body = _Run(self._source)
@@ -130,6 +137,9 @@ class WriterSource:
             body.flush()
             return
         tail = body.pending()
+        if not tail[0]:
+            body.line(f"w(uvarint({length}))")
+            return
         with body.block(f"if {length} < 128:"):
             body.put("B", length)
             body.flush()
