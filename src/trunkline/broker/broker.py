@@ -60,25 +60,26 @@ class Broker:
         if appended.duplicate:
             stats.duplicate_batches += len(batches)
             unsafe = appended.last_offset >= partition.high_watermark
-            return appended, partition.last_ticket if unsafe else 0
+            return appended, (appended.ticket or 0) if unsafe else 0
         stats.batches_in += len(batches)
-        stats.bytes_in += appended.size_bytes
+        stats.bytes_in += len(records)
         stats.messages_in += appended.last_offset - appended.base_offset + 1
         if appended.ticket is None:
             return appended, 0
-        self.durability.written(appended.ticket, partition, partition.log.end, appended.size_bytes)
+        self.durability.written(appended.ticket, partition, Offset(partition.log.end), len(records))
         return appended, appended.ticket
 
-    def delete_records(self, partition: Partition, before: Offset) -> Offset:
-        """Forget everything below `before` (-1: up to the high watermark). Gives the new log start."""
+    def delete_records(self, partition: Partition, before: Offset) -> int:
+        """Forget everything below `before` (-1: up to the high watermark). Gives the ticket at which that is safe."""
         target = partition.high_watermark if before == NO_OFFSET else before
         if not 0 <= target <= partition.high_watermark:
             raise OffsetOutOfRange(
                 f"Records of {partition.topic.name}-{partition.index} can be deleted up to offset "
                 f"{partition.high_watermark}, not {target}."
             )
-        partition.log.delete_records(target)
-        return partition.log.log_start
+        ticket = partition.log.delete_records(target)
+        self.durability.wake()
+        return ticket or 0
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────
 

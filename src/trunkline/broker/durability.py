@@ -16,7 +16,7 @@ from trunkline.model.ids import Offset
 
 class Durability:
     def __init__(self, wake_journal: Callable[[], None]) -> None:
-        self._wake_journal = wake_journal
+        self.wake = wake_journal
         self._unsafe: deque[tuple[int, Partition, Offset, int]] = deque()
         self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
         self._synced = 0
@@ -24,7 +24,7 @@ class Durability:
     def written(self, ticket: int, partition: Partition, end: Offset, size_bytes: int) -> None:
         """An append below `end` becomes visible when the journal is synced up to `ticket`."""
         self._unsafe.append((ticket, partition, end, size_bytes))
-        self._wake_journal()
+        self.wake()
 
     def wait(self, ticket: int, deadline_ms: int) -> asyncio.Future[None] | None:
         """A future for the moment `ticket` is safe; None when it already is."""

@@ -15,7 +15,6 @@ from typing import Final
 
 from trunkline.broker.partition import Partition
 from trunkline.broker.topics import Topics
-from trunkline.model.errors import StorageFailed
 from trunkline.model.ids import Offset
 from trunkline.record.batch import read_header, split_batches
 from trunkline.record.records import Record, decode_records, encode_batch
@@ -64,10 +63,9 @@ class FactLog:
         if self._topic not in self._topics.image:
             return
         log = self._partition().log
-        offset = log.log_start
+        offset = Offset(log.log_start)
         while offset < log.end:
-            batches = log.read(offset, _READ_BYTES, log.end, at_least_one=True)
-            for buffer in batches.load() if batches.cold else batches.buffers:
+            for buffer in log.read(offset, _READ_BYTES, log.end).load().buffers:
                 position = 0
                 while position < len(buffer):
                     header = read_header(buffer, position)
@@ -91,10 +89,8 @@ class FactLog:
     def _append(self, facts: list[KeyValue]) -> int:
         now_ms = self._now_ms()
         batch = encode_batch([Record(0, now_ms, key, value) for key, value in facts])
-        try:
-            return self._partition().append(split_batches(memoryview(batch)), now_ms).size_bytes
-        except OSError as error:
-            raise StorageFailed(f"Topic {self._topic} cannot be written: {error.strerror}.") from error
+        self._partition().append(split_batches(memoryview(batch)), now_ms)
+        return len(batch)
 
     def _partition(self) -> Partition:
         if self._topic not in self._topics.image:

@@ -39,7 +39,7 @@ def read_now(wants: Sequence[Want], max_bytes: int) -> tuple[list[Got], int, boo
     answers: list[Got] = []
     for want in wants:
         partition = want.partition
-        got = Got(partition.high_watermark, partition.log.log_start)
+        got = Got(partition.high_watermark, Offset(partition.log.log_start))
         answers.append(got)
         try:
             got.cold = _read(partition, want, budget - total, at_least_one=total == 0)
@@ -48,17 +48,18 @@ def read_now(wants: Sequence[Want], max_bytes: int) -> tuple[list[Got], int, boo
             continue
         if got.cold is None:
             continue
-        total += got.cold.size_bytes
         if got.cold.cold:
             any_cold = True
+            total += min(want.max_bytes, budget - total)
         else:
+            total += got.cold.size_bytes
             got.buffers, got.cold = got.cold.buffers, None
     return answers, total, any_cold
 
 
 def _read(partition: Partition, want: Want, budget: int, *, at_least_one: bool) -> Read | None:
     log = partition.log
-    if log.closed:
+    if partition.closed:
         raise UnknownPartition(f"Partition {partition.topic.name}-{partition.index} was deleted.")
     if not log.log_start <= want.offset <= log.end:
         raise OffsetOutOfRange(
@@ -75,7 +76,7 @@ async def load(answers: Sequence[Got], run_blocking: RunBlocking) -> None:
     for got in answers:
         if got.cold is not None:
             try:
-                got.buffers = await run_blocking(got.cold.load)
+                got.buffers = (await run_blocking(got.cold.load)).buffers
             except TrunklineError as error:
                 got.error = error
             got.cold = None

@@ -22,25 +22,22 @@ if TYPE_CHECKING:
 
 
 class Partition:
-    __slots__ = ("high_watermark", "index", "last_ticket", "leader_epoch", "log", "polls", "topic")
+    __slots__ = ("closed", "high_watermark", "index", "leader_epoch", "log", "polls", "topic")
 
     def __init__(self, topic: Topic, index: int, log: PartitionLog) -> None:
         self.topic = topic
         self.index = index
         self.log = log
-        self.high_watermark = log.end
+        self.high_watermark = Offset(log.end)
         self.leader_epoch = Epoch(0)
-        self.last_ticket = 0
-        """The journal ticket of the newest append; everything here is safe once the journal is synced up to it."""
+        self.closed = False
         self.polls: set[LongPoll] = set()
 
     def append(self, batches: Sequence[tuple[BatchHeader, memoryview]], now_ms: int) -> Appended:
         """Write, and say what it got. What needs no journal is visible at once."""
         appended = self.log.append(batches, now_ms)
-        if appended.ticket is not None:
-            self.last_ticket = appended.ticket
-        elif not appended.duplicate:
-            self.advance(self.log.end, appended.size_bytes)
+        if appended.ticket is None and not appended.duplicate:
+            self.advance(Offset(self.log.end), sum(header.size_bytes for header, _ in batches))
         return appended
 
     def advance(self, to: Offset, size_bytes: int) -> None:
@@ -52,5 +49,6 @@ class Partition:
 
     def close(self) -> None:
         """The partition is gone: whoever waits on it looks again, and learns so."""
+        self.closed = True
         for poll in tuple(self.polls):
             poll.wake()

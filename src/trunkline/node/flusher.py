@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Final
 
 from trunkline.log.journal import Journal
+from trunkline.model.errors import StorageFailed
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ class Flusher:
         self,
         journal: Journal,
         on_synced: Callable[[int, float], None],
-        on_failed: Callable[[OSError], None],
+        on_failed: Callable[[StorageFailed], None],
     ) -> None:
         self._journal = journal
         self._on_synced = on_synced
@@ -56,7 +57,7 @@ class Flusher:
                 self._flush_all()
                 if self._stopping:
                     return
-        except OSError as error:
+        except StorageFailed as error:
             self._tell(self._on_failed, error)
 
     def _flush_all(self) -> None:

@@ -73,8 +73,9 @@ class Housekeeping:
 
     async def _retention(self) -> None:
         for turn, partition in enumerate(tuple(self._broker.topics.all_partitions()), 1):
-            if not partition.log.closed:
-                for segment in partition.log.retention(self._broker.now_ms()):
-                    log.info("Retention removed %s", segment)
+            if not partition.closed:
+                freed_bytes = partition.log.retention(self._broker.now_ms(), partition.high_watermark)
+                if freed_bytes:
+                    log.info("Retention lets go of %d bytes of %s", freed_bytes, partition.log.name)
             if turn % _PARTITIONS_PER_TURN == 0:
                 await asyncio.sleep(0)

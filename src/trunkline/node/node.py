@@ -22,6 +22,7 @@ from trunkline.log.memory_disk import MemoryDisk
 from trunkline.log.os_disk import OsDisk
 from trunkline.log.store import LogStore
 from trunkline.metadata.sqlite import SqliteMetadata
+from trunkline.model.errors import StorageFailed
 from trunkline.model.ids import NodeId
 from trunkline.model.settings import Settings
 from trunkline.model.stats import Stats
@@ -53,7 +54,7 @@ class Node:
         self.settings = settings
         self.stats = Stats()
         self.listeners: dict[str, Listener] = {}
-        self.failure: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
+        self.failure: asyncio.Future[StorageFailed] = asyncio.get_running_loop().create_future()
         self._directory: DataDirectory | None = None
 
     async def start(self) -> None:
@@ -146,6 +147,6 @@ class Node:
         self.stats.journal_bytes_synced = self._logs.journal.synced_bytes
         self._durability.synced(ticket)
 
-    def _sync_failed(self, error: OSError) -> None:
+    def _sync_failed(self, error: StorageFailed) -> None:
         if not self.failure.done():
             self.failure.set_result(error)

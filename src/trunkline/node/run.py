@@ -64,8 +64,8 @@ async def _serve(settings: Settings) -> int:
     if node.failure.done():
         error = node.failure.result()
         print(
-            f"trunkline: the journal could not be synced ({error.strerror or error}), so nothing more can be promised. "
-            "What was acknowledged is safe; check the disk, then start again.",
+            f"trunkline: {error} Nothing more can be promised, so this node stops. What was acknowledged is safe; "
+            "check the disk, then start again.",
             file=sys.stderr,
         )
         return 1

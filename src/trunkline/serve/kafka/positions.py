@@ -68,19 +68,20 @@ async def _look_up(call: Call, topic: str, asked: ListOffsetsPartition) -> ListO
 
 async def _find(call: Call, partition: Partition, timestamp: int) -> tuple[int, int] | None:
     """(offset, timestamp), or None where there is nothing to be found."""
+    end = partition.high_watermark
     if timestamp == LATEST:
-        return partition.high_watermark, -1
+        return end, -1
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return partition.log.log_start, -1
     if timestamp in TIERED:
         return None
     if timestamp == MAX_TIMESTAMP:
-        found = await call.broker.run_blocking(partition.log.offset_of_max_timestamp)
+        found = await call.broker.run_blocking(lambda: partition.log.offset_of_max_timestamp(end))
     elif timestamp >= 0:
-        found = await call.broker.run_blocking(lambda: partition.log.offset_for_time(timestamp))
+        found = await call.broker.run_blocking(lambda: partition.log.offset_for_time(timestamp, end))
     else:
         raise InvalidRequest(f"There is no look-up for timestamp {timestamp}.")
-    return found if found is not None and found[0] < partition.high_watermark else None
+    return found
 
 
 def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:

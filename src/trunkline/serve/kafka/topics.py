@@ -6,6 +6,7 @@ the change is durable, so timeouts never apply. A duplicate within one request i
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
@@ -149,24 +150,31 @@ def _grow(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) -> N
     topics.add_partitions(asked.name, asked.count, validate_only=validate_only)
 
 
-def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_delete_records(call, topic.name, asked) for asked in topic.partitions]
+                name=topic.name,
+                partitions=await asyncio.gather(*(_delete_records(call, topic.name, asked, request.timeout_ms) for asked in topic.partitions)),
             )
             for topic in request.topics
         ]
     )
 
 
-def _delete_records(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+async def _delete_records(
+    call: Call, topic: str, asked: DeleteRecordsPartition, timeout_ms: int
+) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(
         partition_index=asked.partition_index, low_watermark=-1, error_code=ErrorCode.NONE
     )
     try:
         partition = call.broker.topics.partition(topic, asked.partition_index)
-        answer.low_watermark = call.broker.delete_records(partition, Offset(asked.offset))
+        ticket = call.broker.delete_records(partition, Offset(asked.offset))
+        safe = call.broker.durability.wait(ticket, call.broker.now_ms() + timeout_ms)
+        if safe is not None:
+            await safe
+        answer.low_watermark = partition.log.log_start
     except TrunklineError as error:
         answer.error_code = code_of(error)
     return answer
