@@ -2,7 +2,7 @@
 
 Names start with trunkline_ and end with their unit, and _total where they only grow. prometheus_client writes all but
 the lines that there may be tens of thousands of, one per partition: those are put together here, for 10,000 partitions
-in 15 ms instead of 300.
+in 25 ms instead of 250.
 """
 
 from __future__ import annotations
