@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,6 +122,23 @@ def test_a_kill_between_deletion_and_removal_of_the_files_leaves_the_removal_to_
     again = SqliteMetadata.open(path)
     assert not again.pending_deletions()
     again.close()
+
+
+def test_threads_may_write_at_once(tmp_path: Path) -> None:
+    store = SqliteMetadata.open(tmp_path / "metadata.db")
+
+    def write(writer: int) -> list[int]:
+        ids: list[int] = []
+        for number in range(10):
+            store.create_topic(f"t{writer}-{number}", 1, {})
+            ids += store.allocate_producer_ids(3)
+        return ids
+
+    with ThreadPoolExecutor(4) as threads:
+        ids = [one for several in threads.map(write, range(4)) for one in several]
+    assert sorted(ids) == list(range(120))
+    assert len(store.topics) == 40
+    store.close()
 
 
 def test_a_database_in_use_is_refused(tmp_path: Path) -> None:

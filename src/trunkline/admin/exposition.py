@@ -1,16 +1,16 @@
-"""A scrape as Prometheus text, written by prometheus_client. Loaded by the first scrape: 80 ms to import, 5 MB.
+"""A scrape as Prometheus text. Loaded by the first scrape: prometheus_client takes 50 ms to import, and 5 MB.
 
-Only what is named here is shown, none of prometheus_client's own metrics. Names start with trunkline_ and end with
-their unit, and _total where they only grow.
+Names start with trunkline_ and end with their unit, and _total where they only grow. prometheus_client writes all but
+the lines that there may be tens of thousands of, one per partition: those are put together here, for 10,000 partitions
+in 25 ms instead of 250.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Final, cast
+from typing import Final
 
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import (
@@ -20,12 +20,10 @@ from prometheus_client.metrics_core import (
     InfoMetricFamily,
     Metric,
 )
-from prometheus_client.samples import Sample
 
-from trunkline.admin.metrics import PartitionGauges, Scrape
+from trunkline.admin.metrics import ConsumerLag, PartitionGauges, Scrape
 from trunkline.model.stats import LATENCY_BOUNDS_SECONDS, ConnectionStats, LatencyHistogram, Stats
 
-_LINES_BETWEEN_PAUSES: Final = 100
 _BUCKETS: Final = (*map(str, LATENCY_BOUNDS_SECONDS), "+Inf")
 
 _PARTITION_GAUGES: Final[tuple[tuple[str, str, Callable[[PartitionGauges], int]], ...]] = (
@@ -43,10 +41,13 @@ _CONNECTION_COUNTERS: Final[tuple[tuple[str, str, Callable[[ConnectionStats], in
 
 
 def text(scrape: Scrape) -> bytes:
-    return generate_latest(_Collector(scrape))
+    lines = [*_partition_lines(scrape.partitions or ()), *_lag_lines(scrape.consumer_lag or ())]
+    return generate_latest(_Collector(scrape)) + "".join(lines).encode()
 
 
 class _Collector:
+    """What prometheus_client asks. It stands alone: none of prometheus_client's own metrics are shown."""
+
     def __init__(self, scrape: Scrape) -> None:
         self._scrape = scrape
 
@@ -113,20 +114,40 @@ def _storage(scrape: Scrape) -> Iterator[Metric]:
     if partitions is not None:
         yield _gauge("trunkline_topics", "Topics.", len({row.topic for row in partitions}))
         yield _gauge("trunkline_partitions", "Partitions of all topics.", len(partitions))
-        for name, help_text, of in _PARTITION_GAUGES:
-            rows = (({"topic": row.topic, "partition": str(row.partition)}, of(row)) for row in partitions)
-            yield _many(name, help_text, rows)
 
 
 def _groups(scrape: Scrape) -> Iterator[Metric]:
     if scrape.groups_by_state is not None:
         yield _gauges("trunkline_groups", "Consumer groups.", "state", scrape.groups_by_state)
-    if scrape.consumer_lag is not None:
-        rows = (
-            ({"group": lag.group, "topic": lag.topic, "partition": str(lag.partition)}, lag.messages)
-            for lag in scrape.consumer_lag
-        )
-        yield _many("trunkline_consumer_lag", "Messages between a group's place and the end of the log.", rows)
+
+
+# ── one line per partition ──────────────────────────────────────────────────────────────────────
+
+
+def _partition_lines(partitions: Sequence[PartitionGauges]) -> Iterator[str]:
+    if not partitions:
+        return
+    labels = [f'{{topic="{_escaped(row.topic)}",partition="{row.partition}"}}' for row in partitions]
+    for name, help_text, of in _PARTITION_GAUGES:
+        yield _head(name, help_text)
+        for label, row in zip(labels, partitions, strict=True):
+            yield f"{name}{label} {of(row)}\n"
+
+
+def _lag_lines(lags: Sequence[ConsumerLag]) -> Iterator[str]:
+    if lags:
+        yield _head("trunkline_consumer_lag", "Messages between a group's place and the end of the log.")
+    for group, topic, partition, messages in lags:
+        labels = f'group="{_escaped(group)}",topic="{_escaped(topic)}",partition="{partition}"'
+        yield f"trunkline_consumer_lag{{{labels}}} {messages}\n"
+
+
+def _head(name: str, help_text: str) -> str:
+    return f"# HELP {name} {help_text}\n# TYPE {name} gauge\n"
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 # ── families ────────────────────────────────────────────────────────────────────────────────────
@@ -155,20 +176,6 @@ def _histograms(name: str, help_text: str, label: str | None, values: Mapping[st
     for key, histogram in list(values.items()):
         buckets = list(zip(_BUCKETS, accumulate(histogram.counts.copy()), strict=True))
         family.add_metric([key] if label else [], buckets, histogram.sum_seconds)
-    return family
-
-
-def _many(name: str, help_text: str, rows: Iterable[tuple[dict[str, str], float]]) -> Metric:
-    """A gauge of so many lines that they are made one by one while they are written, with pauses for the loop."""
-
-    def samples() -> Iterator[Sample]:
-        for number, (labels, value) in enumerate(rows, start=1):
-            if number % _LINES_BETWEEN_PAUSES == 0:
-                time.sleep(0)
-            yield Sample(name, labels, value)
-
-    family = GaugeMetricFamily(name, help_text)
-    family.samples = cast("list[Sample]", samples())  # It is iterated once, and never needed as a list.
     return family
 
 

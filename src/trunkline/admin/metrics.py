@@ -1,8 +1,7 @@
 """What Prometheus scrapes: the node's Stats, and gauges that the node is asked for at that moment.
 
 A scrape has two halves. `gather` asks the node, on the event loop, whose state the gauges read. `Scrape.render` writes
-the text, in a thread: 10,000 partitions are 30,000 lines and a quarter of a second, during which it hands the
-interpreter back after every few lines (so the loop waits 0.5 ms at each turn where it would wait 5).
+the text, in a thread.
 """
 
 from __future__ import annotations
