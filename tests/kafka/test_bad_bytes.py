@@ -8,9 +8,9 @@ import struct
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from tests.support.raw_kafka import RawKafka
 from tests.support.waiting import eventually
+
 from trunkline.model import limits
 from trunkline.testing import Broker
 from trunkline.wire.kafka.messages.metadata_request import MetadataRequest

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer, TopicPartition
+
 from kafka import KafkaConsumer, KafkaProducer
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

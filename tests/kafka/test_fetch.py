@@ -6,9 +6,9 @@ import threading
 import time
 
 import pytest
-
 from tests.kafka.test_produce import create, produce
 from tests.support.raw_kafka import RawKafka, batch
+
 from trunkline.record.batch import read_header
 from trunkline.serve.kafka.errors import ErrorCode
 from trunkline.testing import Broker

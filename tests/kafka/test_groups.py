@@ -10,7 +10,6 @@ from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-
 from tests.support.waiting import eventually
 
 

@@ -6,9 +6,9 @@ import struct
 import time
 
 import pytest
-
 from tests.support.raw_kafka import RawKafka, batch
 from tests.support.waiting import eventually
+
 from trunkline.model.limits import MAX_DECOMPRESSED_BYTES
 from trunkline.record.compression import Compression
 from trunkline.record.records import decode_records
@@ -32,7 +32,9 @@ def create(broker: Broker, name: str, **overrides: str) -> None:
 
 def request(topic: str, records: bytes | None, *, acks: int = -1, partition: int = 0) -> ProduceRequest:
     data = PartitionProduceData(index=partition, records=records)
-    return ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+    return ProduceRequest(
+        acks=acks, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
 
 
 def produce(client: RawKafka, topic: str, records: bytes | None, **how: int) -> PartitionProduceResponse:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 import pytest
-
 from tests.support.raw_kafka import RawKafka
+
 from trunkline.serve.kafka.apis import served
 from trunkline.serve.kafka.errors import ErrorCode
 from trunkline.wire.kafka.apis import APIS, ApiKey, request_class, response_class

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-
 from tests.kafka.test_clients import consume
 from tests.support.server import Server
 

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.support.server import Server
 
 OFF = ["--amqp", "off", "--redis", "off", "--http", "off"]

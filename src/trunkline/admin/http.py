@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from trunkline import __version__
-from trunkline.admin.listen import listen
 from trunkline.admin.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ _SECONDS_BETWEEN_LINES: Final = 10.0
 class AdminServer:
     """Made by `start`."""
 
-    def __init__(self, port: int, servers: Sequence[asyncio.Server], runner: web.AppRunner) -> None:
-        self.port = port
+    def __init__(self, servers: Sequence[asyncio.Server], runner: web.AppRunner) -> None:
         self._servers = servers
         self._runner = runner
 
@@ -51,29 +49,22 @@ class AdminServer:
 
 
 async def start(
-    hosts: Sequence[str],
-    port: int,
+    sockets: Sequence[socket.socket],
     *,
     metrics: Metrics,
     readiness: Readiness,
     listeners: Mapping[str, str],
     version: str = __version__,
 ) -> AdminServer:
-    """Serve on every host; port 0 takes a free one, the same for all. OSError says which address is not to be had.
+    """Serve on sockets that are bound already.
 
     `listeners` (protocol to address) is what the page shows, as it stands when it is asked for.
     """
-    sockets = listen(hosts, port)
-    try:
-        from trunkline.admin.pages import Pages
+    from trunkline.admin.pages import Pages
 
-        runner = _runner(Pages(metrics, readiness, listeners, version).application())
-        await runner.setup()
-        return AdminServer(sockets[0].getsockname()[1], await _serve(sockets, runner), runner)
-    except BaseException:
-        for sock in sockets:
-            sock.close()
-        raise
+    runner = _runner(Pages(metrics, readiness, listeners, version).application())
+    await runner.setup()
+    return AdminServer(await _serve(sockets, runner), runner)
 
 
 def _runner(app: web.Application) -> web.AppRunner:

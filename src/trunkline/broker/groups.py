@@ -9,15 +9,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, cast
 
 from trunkline.broker.fact_log import FactLog, KeyValue
 from trunkline.broker.topics import Topics
-from trunkline.coordination.commands import Command, GroupSettings, Outcome, Reply, Ticket
+from trunkline.coordination.commands import (
+    Command,
+    FetchOffsets,
+    FetchReply,
+    GroupList,
+    GroupSettings,
+    GroupState,
+    ListGroups,
+    Outcome,
+    Reply,
+    Ticket,
+)
 from trunkline.coordination.coordinator import Coordinator
 from trunkline.coordination.facts import decode, encode
 from trunkline.model.errors import TrunklineError
+from trunkline.model.ids import GroupId, Offset
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +54,7 @@ class Groups:
         for key, value in self._facts.read():
             self._coordinator.replay(decode(key, value))
         self._coordinator.loaded(self._now_ms())
+        self._arm()
 
     def ask(self, command: Callable[[Ticket], Command]) -> Reply | asyncio.Future[Reply]:
         """The reply, or a future where it has to wait for others. Raises what the group refuses."""
@@ -60,9 +74,19 @@ class Groups:
         """A deleted topic's committed offsets go with it."""
         self._settle(self._coordinator.forget_topic(topic, self._now_ms()), None)
 
-    def wake(self) -> None:
-        """Arm the clock; needed once after loading."""
-        self._arm()
+    def states(self) -> Iterator[tuple[GroupId, GroupState]]:
+        """Every group and the state it is in."""
+        for group in cast(GroupList, self.ask(ListGroups)).groups:
+            yield group.group_id, group.state
+
+    def committed(self) -> Iterator[tuple[GroupId, str, int, Offset]]:
+        """Every committed offset: group, topic, partition, offset."""
+        for group_id, _ in self.states():
+            fetch = partial(FetchOffsets, group_id=group_id)
+            for topic, partitions in cast(FetchReply, self.ask(fetch)).topics:
+                for partition, committed in partitions:
+                    if committed is not None:
+                        yield group_id, topic, partition, committed.offset
 
     def close(self) -> None:
         if self._alarm is not None:

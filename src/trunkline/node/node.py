@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
+from trunkline.admin.metrics import Metrics
 from trunkline.broker.broker import Broker
 from trunkline.broker.durability import Durability
 from trunkline.broker.groups import Groups
@@ -28,7 +29,9 @@ from trunkline.model.settings import Settings
 from trunkline.model.stats import Stats
 from trunkline.node.data_directory import DataDirectory
 from trunkline.node.flusher import Flusher
+from trunkline.node.gauges import gauges
 from trunkline.node.housekeeping import Housekeeping
+from trunkline.node.http import LazyHttp
 from trunkline.serve.kafka.apis import served
 from trunkline.serve.kafka.session import KafkaFace
 from trunkline.serve.listener import Listener, bind
@@ -56,6 +59,7 @@ class Node:
         self.listeners: dict[str, Listener] = {}
         self.failure: asyncio.Future[StorageFailed] = asyncio.get_running_loop().create_future()
         self._directory: DataDirectory | None = None
+        self._http: LazyHttp | None = None
 
     async def start(self) -> None:
         """Ports first, so that a taken one is told at once; clients that come early wait until recovery is done."""
@@ -117,9 +121,15 @@ class Node:
         self._housekeeping = Housekeeping(self.broker, self._logs, self._face, self.settings)
         if "kafka" in self.listeners:
             await self.listeners["kafka"].serve(self._face)
+        if "http" in self.listeners:
+            addresses = {name: listener.address for name, listener in self.listeners.items()}
+            metrics = Metrics(self.stats, gauges(self.broker, self._logs))
+            self._http = LazyHttp(self.listeners["http"], metrics, self._not_ready, addresses, self._run_blocking)
 
     async def stop(self) -> None:
         """No new clients, no half answers, everything on the disk, and a checkpoint that needs no recovery."""
+        if self._http is not None:
+            await self._http.close()
         for listener in self.listeners.values():
             await listener.close()
         self.broker.groups.close()
@@ -146,6 +156,13 @@ class Node:
         self.stats.journal_flush.observe(seconds)
         self.stats.journal_bytes_synced = self._logs.journal.synced_bytes
         self._durability.synced(ticket)
+
+    def _not_ready(self) -> str | None:
+        try:
+            self._logs.check_writable()
+        except StorageFailed as error:
+            return str(error)
+        return None
 
     def _sync_failed(self, error: StorageFailed) -> None:
         if not self.failure.done():

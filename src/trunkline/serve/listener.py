@@ -22,30 +22,30 @@ class Listener:
     def __init__(self, name: str, host: str, sockets: list[socket.socket]) -> None:
         self.name = name
         self.host = host
-        self._sockets = sockets
+        self.sockets = sockets
         self._servers: list[asyncio.Server] = []
 
     @property
     def port(self) -> int:
-        port: int = self._sockets[0].getsockname()[1]
+        port: int = self.sockets[0].getsockname()[1]
         return port
 
     @property
     def address(self) -> str:
         """As printed and written to the ready file: the first address, by number."""
-        host = self._sockets[0].getsockname()[0]
+        host = self.sockets[0].getsockname()[0]
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def serve(self, factory: Callable[[], asyncio.BaseProtocol]) -> None:
         loop = asyncio.get_running_loop()
-        for bound in self._sockets:
+        for bound in self.sockets:
             self._servers.append(await loop.create_server(factory, sock=bound, backlog=_BACKLOG))
 
     async def close(self) -> None:
         """Take no new connections. Those that are open are their owner's to close."""
         for server in self._servers:
             server.close()
-        for bound in self._sockets:
+        for bound in self.sockets:
             bound.close()
 
 

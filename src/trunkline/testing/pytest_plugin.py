@@ -1,10 +1,10 @@
 """Fixtures: `trunkline_broker` is a fresh broker in memory for one test.
 
-    # conftest.py
-    pytest_plugins = ["trunkline.testing.pytest_plugin"]
+# conftest.py
+pytest_plugins = ["trunkline.testing.pytest_plugin"]
 
-    def test_orders(trunkline_broker):
-        producer = Producer({"bootstrap.servers": trunkline_broker.kafka})
+def test_orders(trunkline_broker):
+    producer = Producer({"bootstrap.servers": trunkline_broker.kafka})
 """
 
 from __future__ import annotations

@@ -155,7 +155,9 @@ async def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRec
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=await asyncio.gather(*(_delete_records(call, topic.name, asked, request.timeout_ms) for asked in topic.partitions)),
+                partitions=await asyncio.gather(
+                    *(_delete_records(call, topic.name, asked, request.timeout_ms) for asked in topic.partitions)
+                ),
             )
             for topic in request.topics
         ]
