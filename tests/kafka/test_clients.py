@@ -61,11 +61,7 @@ def test_confluent_kafka_reads_back_what_it_wrote_with_every_codec(broker_addres
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
 def test_kafka_python_reads_back_what_it_wrote(broker_address: str, topic: str, codec: str | None) -> None:
-    pytest.importorskip("kafka")
-    try:
-        producer = KafkaProducer(bootstrap_servers=broker_address, compression_type=codec)
-    except AssertionError as missing:
-        pytest.skip(f"kafka-python has no {codec} here: {missing}")
+    producer = KafkaProducer(bootstrap_servers=broker_address, compression_type=codec)
     futures = [producer.send(topic, value=b"v%d" % number, key=b"k") for number in range(50)]
     producer.flush(20)
     assert [future.get(10).offset for future in futures] == list(range(50))

@@ -142,7 +142,7 @@ def test_a_timestamp_from_the_far_future_is_refused(client: RawKafka, topic: str
 
 
 def test_a_batch_sent_twice_by_an_idempotent_producer_is_stored_once(client: RawKafka, topic: str) -> None:
-    producer_id = client.ask(InitProducerIdRequest(), 4, InitProducerIdResponse).producer_id
+    producer_id = client.ask(InitProducerIdRequest(transactional_id=None), 4, InitProducerIdResponse).producer_id
     first = batch([b"a", b"b"], producer_id=producer_id, producer_epoch=0, base_sequence=0)
     assert produce(client, topic, first).base_offset == 0
     again = produce(client, topic, first)
@@ -154,7 +154,10 @@ def test_a_batch_sent_twice_by_an_idempotent_producer_is_stored_once(client: Raw
 
 
 def test_producer_ids_are_never_given_twice(client: RawKafka) -> None:
-    ids = [client.ask(InitProducerIdRequest(), 4, InitProducerIdResponse).producer_id for _ in range(50)]
+    ids = [
+        client.ask(InitProducerIdRequest(transactional_id=None), 4, InitProducerIdResponse).producer_id
+        for _ in range(50)
+    ]
     assert len(set(ids)) == 50
 
 

@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from trunkline.broker.blocking import RunBlocking
 from trunkline.broker.durability import Durability
-from trunkline.broker.fetching import Got, Want, load, read_now, wait_for_more
+from trunkline.broker.fetching import Got, Want, load, read_now
 from trunkline.broker.groups import Groups
 from trunkline.broker.partition import Partition
 from trunkline.broker.producer_ids import ProducerIds
 from trunkline.broker.topics import Topics
+from trunkline.broker.waiting import LongPoll
 from trunkline.log.partition_log import Appended
 from trunkline.model.errors import OffsetOutOfRange
 from trunkline.model.ids import NO_OFFSET, NodeId, Offset
@@ -91,10 +92,12 @@ class Broker:
         enough = total_bytes >= min_bytes or any(got.error for got in answers)
         if enough or wait_ms <= 0 or not wants:
             return self._loaded(answers) if any_cold else answers
-        return self._fetch_later(wants, min_bytes - total_bytes, max_bytes, wait_ms)
+        poll = LongPoll([want.partition for want in wants], min_bytes - total_bytes, wait_ms / 1000)
+        return self._fetch_later(wants, max_bytes, poll)
 
-    async def _fetch_later(self, wants: Sequence[Want], missing: int, max_bytes: int, wait_ms: int) -> list[Got]:
-        answers, any_cold = await wait_for_more(wants, missing, max_bytes, wait_ms / 1000)
+    async def _fetch_later(self, wants: Sequence[Want], max_bytes: int, poll: LongPoll) -> list[Got]:
+        await poll.sleep()
+        answers, _, any_cold = read_now(wants, max_bytes)
         return await self._loaded(answers) if any_cold else answers
 
     async def _loaded(self, answers: list[Got]) -> list[Got]:

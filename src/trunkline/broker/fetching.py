@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from trunkline.broker.blocking import RunBlocking
 from trunkline.broker.partition import Partition
-from trunkline.broker.waiting import LongPoll
-from trunkline.log.partition_log import Read
+from trunkline.log.read import Read
 from trunkline.model.errors import OffsetOutOfRange, TrunklineError, UnknownPartition
 from trunkline.model.ids import NO_OFFSET, Offset
 from trunkline.model.limits import MAX_FETCH_BYTES
@@ -80,13 +79,3 @@ async def load(answers: Sequence[Got], run_blocking: RunBlocking) -> None:
             except TrunklineError as error:
                 got.error = error
             got.cold = None
-
-
-async def wait_for_more(
-    wants: Sequence[Want], missing_bytes: int, max_bytes: int, wait_seconds: float
-) -> tuple[list[Got], bool]:
-    """Sleep until enough arrived or the time is up, then read once more."""
-    poll = LongPoll(missing_bytes)
-    await poll.sleep([want.partition for want in wants], wait_seconds)
-    answers, _, any_cold = read_now(wants, max_bytes)
-    return answers, any_cold

@@ -107,9 +107,9 @@ class Topics:
         self.on_deleted(name)
 
     def _adopt(self, topic: Topic) -> None:
+        self._logs.update_config(topic)
         for partition in self._partitions[topic.id]:
             partition.topic = topic
-            partition.log.update_config(topic.config)
 
     def _create(self, topic: Topic, index: int) -> Partition:
         return Partition(topic, index, self._logs.create_partition(topic, index))

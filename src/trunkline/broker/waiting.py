@@ -12,11 +12,18 @@ from trunkline.broker.partition import Partition
 
 
 class LongPoll:
-    __slots__ = ("_future", "_missing_bytes")
+    """Watches from the moment it is made, so that nothing is missed before somebody sleeps on it."""
 
-    def __init__(self, missing_bytes: int) -> None:
+    __slots__ = ("_alarm", "_future", "_missing_bytes", "_watched")
+
+    def __init__(self, partitions: Iterable[Partition], missing_bytes: int, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
         self._missing_bytes = missing_bytes
-        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._future: asyncio.Future[None] = loop.create_future()
+        self._alarm = loop.call_later(seconds, self.wake)
+        self._watched = tuple(partitions)
+        for partition in self._watched:
+            partition.polls.add(self)
 
     def more(self, size_bytes: int) -> None:
         self._missing_bytes -= size_bytes
@@ -27,14 +34,10 @@ class LongPoll:
         if not self._future.done():
             self._future.set_result(None)
 
-    async def sleep(self, partitions: Iterable[Partition], seconds: float) -> None:
-        watched = tuple(partitions)
-        for partition in watched:
-            partition.polls.add(self)
-        alarm = asyncio.get_running_loop().call_later(seconds, self.wake)
+    async def sleep(self) -> None:
         try:
             await self._future
         finally:
-            alarm.cancel()
-            for partition in watched:
+            self._alarm.cancel()
+            for partition in self._watched:
                 partition.polls.discard(self)

@@ -26,7 +26,7 @@ class Flusher:
     def __init__(
         self,
         journal: Journal,
-        on_synced: Callable[[int, float], None],
+        on_synced: Callable[[int, float, int], None],
         on_failed: Callable[[StorageFailed], None],
     ) -> None:
         self._journal = journal
@@ -65,7 +65,7 @@ class Flusher:
         while journal.pending:
             started = monotonic()
             ticket = journal.flush()
-            self._tell(self._on_synced, ticket, monotonic() - started)
+            self._tell(self._on_synced, ticket, monotonic() - started, journal.stats.synced_bytes)
             if journal.full:
                 if self._stopping:
                     log.error("The disk is full: %s", "what was not acknowledged yet is lost at this stop.")

@@ -30,7 +30,7 @@ def gauges(broker: Broker, logs: LogStore) -> Gauges:
 
     return Gauges(
         partitions=partitions,
-        journal_bytes=lambda: logs.journal_bytes,
+        journal_bytes=lambda: logs.journal.stats.synced_bytes if logs.journal is not None else 0,
         groups_by_state=groups_by_state,
         consumer_lag=consumer_lag,
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
 from trunkline.broker.broker import Broker
 from trunkline.log.store import LogStore
-from trunkline.model.errors import TrunklineError
+from trunkline.model.errors import StorageFailed, StorageFull, TrunklineError
 from trunkline.model.settings import Settings
 from trunkline.serve.kafka.session import KafkaFace
 
@@ -24,7 +25,15 @@ _PARTITIONS_PER_TURN: Final = 200
 
 
 class Housekeeping:
-    def __init__(self, broker: Broker, logs: LogStore, face: KafkaFace, settings: Settings) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        logs: LogStore,
+        face: KafkaFace,
+        settings: Settings,
+        stop_for: Callable[[StorageFailed], None],
+    ) -> None:
+        self._stop_for = stop_for
         self._broker = broker
         self._logs = logs
         self._face = face
@@ -56,7 +65,8 @@ class Housekeeping:
             self._next_sweep = now + _SWEEP_SECONDS
             self._face.sweep(now)
             self._broker.durability.expire(self._broker.now_ms())
-        grown_bytes = self._logs.journal.synced_bytes - self._checkpoint_bytes_at
+        await self._prepare_journal_file()
+        grown_bytes = self._synced_bytes - self._checkpoint_bytes_at
         if grown_bytes >= self._settings.checkpoint_bytes or now >= self._next_checkpoint:
             self._next_checkpoint = now + _CHECKPOINT_SECONDS
             await self._checkpoint()
@@ -65,11 +75,30 @@ class Housekeeping:
             await self._retention()
 
     async def _checkpoint(self) -> None:
-        self._checkpoint_bytes_at = self._logs.journal.synced_bytes
+        self._checkpoint_bytes_at = self._synced_bytes
+        if not self._logs.dirty_partitions:
+            return
         plan = self._logs.begin_checkpoint()
-        if plan is not None:
+        if plan is None:
+            return
+        try:
             await self._broker.run_blocking(plan.write)
+        except StorageFull:
+            self._logs.abandon_checkpoint(plan)
+            raise
+        except StorageFailed as error:
+            self._stop_for(error)
+        else:
             self._logs.finish_checkpoint(plan)
+
+    async def _prepare_journal_file(self) -> None:
+        journal = self._logs.journal
+        if journal is not None and journal.wants_spare:
+            await self._broker.run_blocking(journal.prepare_spare)
+
+    @property
+    def _synced_bytes(self) -> int:
+        return self._broker.stats.journal_bytes_synced
 
     async def _retention(self) -> None:
         for turn, partition in enumerate(tuple(self._broker.topics.all_partitions()), 1):

@@ -19,9 +19,8 @@ from trunkline.broker.groups import Groups
 from trunkline.broker.producer_ids import ProducerIds
 from trunkline.broker.topics import Topics
 from trunkline.coordination.commands import GroupSettings
-from trunkline.log.memory_disk import MemoryDisk
 from trunkline.log.os_disk import OsDisk
-from trunkline.log.store import LogStore
+from trunkline.log.store import LogSettings, LogStore
 from trunkline.metadata.sqlite import SqliteMetadata
 from trunkline.model.errors import StorageFailed
 from trunkline.model.ids import NodeId
@@ -60,6 +59,7 @@ class Node:
         self.failure: asyncio.Future[StorageFailed] = asyncio.get_running_loop().create_future()
         self._directory: DataDirectory | None = None
         self._http: LazyHttp | None = None
+        self._flusher: Flusher | None = None
 
     async def start(self) -> None:
         """Ports first, so that a taken one is told at once; clients that come early wait until recovery is done."""
@@ -84,18 +84,13 @@ class Node:
             self._directory = DataDirectory(settings.data)
             database = settings.data / "metadata.db"
         self._metadata = metadata = SqliteMetadata.open(database)
-        self._logs = LogStore.open(
-            MemoryDisk() if settings.memory else OsDisk(settings.data, max_open_files=settings.max_open_files),
-            metadata.topics.values(),
-            journal_file_bytes=settings.journal_file_bytes,
-            hot_tail_bytes=settings.hot_tail_bytes,
-            now_ms=now_ms(),
-        )
+        self._logs = logs = self._open_logs(metadata)
         for deleted in metadata.pending_deletions():
             metadata.forget_deleted(deleted.id)
         self._threads = ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="disk")
-        self._flusher = Flusher(self._logs.journal, self._synced, self._sync_failed)
-        self._durability = Durability(self._flusher.wake)
+        if logs.journal is not None:
+            self._flusher = Flusher(logs.journal, self._synced, self._stop_for)
+        self._durability = Durability(self._flusher.wake if self._flusher else lambda: None)
         topics = Topics(
             metadata, self._logs, default_partitions=settings.partitions, default_durability=settings.durability
         )
@@ -116,9 +111,21 @@ class Node:
             auto_create_topics=settings.auto_create_topics,
         )
 
+    def _open_logs(self, metadata: SqliteMetadata) -> LogStore:
+        settings = self.settings
+        known = {topic.id: topic for topic in metadata.topics.values()}
+        limits = LogSettings(
+            journal_file_bytes=settings.journal_file_bytes,
+            hot_tail_bytes=settings.hot_tail_bytes,
+            open_files=settings.max_open_files,
+        )
+        if settings.memory:
+            return LogStore.in_memory(limits, known)
+        return LogStore.open(OsDisk(settings.data), limits, known, now_ms)
+
     async def _serve(self) -> None:
         self._face = KafkaFace(self.broker, served(), self.settings.advertise)
-        self._housekeeping = Housekeeping(self.broker, self._logs, self._face, self.settings)
+        self._housekeeping = Housekeeping(self.broker, self._logs, self._face, self.settings, self._stop_for)
         if "kafka" in self.listeners:
             await self.listeners["kafka"].serve(self._face)
         if "http" in self.listeners:
@@ -135,7 +142,8 @@ class Node:
         self.broker.groups.close()
         self._face.close()
         await self._housekeeping.stop()
-        self._flusher.stop()
+        if self._flusher is not None:
+            self._flusher.stop()
         self._threads.shutdown()
         if not self.failure.done():
             self._logs.close()
@@ -152,18 +160,20 @@ class Node:
     def _run_blocking(self, work: Callable[[], T], /) -> Awaitable[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def _synced(self, ticket: int, seconds: float) -> None:
+    def _synced(self, ticket: int, seconds: float, synced_bytes: int) -> None:
+        self.stats.journal_bytes_synced = synced_bytes
         self.stats.journal_flush.observe(seconds)
-        self.stats.journal_bytes_synced = self._logs.journal.synced_bytes
         self._durability.synced(ticket)
 
     def _not_ready(self) -> str | None:
+        journal = self._logs.journal
         try:
-            self._logs.check_writable()
+            if journal is not None:
+                journal.check_writable()
         except StorageFailed as error:
             return str(error)
         return None
 
-    def _sync_failed(self, error: StorageFailed) -> None:
+    def _stop_for(self, error: StorageFailed) -> None:
         if not self.failure.done():
             self.failure.set_result(error)

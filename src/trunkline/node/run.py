@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,14 @@ def run(settings: Settings) -> int:
 
 
 def _run_loop(main: Coroutine[Any, Any, int]) -> int:
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
     try:
-        from uvloop import new_event_loop
+        import uvloop
+
+        new_loop = uvloop.new_event_loop
     except ImportError:
-        new_event_loop = asyncio.new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        pass
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
 
 
