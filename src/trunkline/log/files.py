@@ -1,0 +1,102 @@
+"""Open files, the most recently used ones: however many partitions there are, a bounded number of handles is held.
+
+Evicting a file only drops a reference. A reader in another thread that holds it goes on reading.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import count
+from threading import Lock
+from typing import Final
+
+from trunkline.log.disk import Disk, File
+
+
+class FileCache:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._files: OrderedDict[tuple[int, str], File] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def get(self, key: tuple[int, str]) -> File | None:
+        with self._lock:
+            file = self._files.get(key)
+            if file is not None:
+                self._files.move_to_end(key)
+            return file
+
+    def put(self, key: tuple[int, str], file: File) -> None:
+        with self._lock:
+            self._files[key] = file
+            self._files.move_to_end(key)
+            if len(self._files) > self._limit:
+                self._files.popitem(last=False)
+
+    def drop(self, key: tuple[int, str]) -> None:
+        with self._lock:
+            self._files.pop(key, None)
+
+    def drop_all(self, owner: int) -> None:
+        with self._lock:
+            for key in [key for key in self._files if key[0] == owner]:
+                del self._files[key]
+
+
+_OWNERS: Final = count(1)
+
+
+class Directory:
+    """A partition's directory. Handles are kept per instance, never per path: a topic that is made again under the
+    name of a deleted one can not meet the files of the old one.
+    """
+
+    __slots__ = ("_cache", "_disk", "_owner", "gone", "path")
+
+    def __init__(self, disk: Disk, path: str, cache: FileCache) -> None:
+        self.path = path
+        self.gone = False
+        """The partition was deleted: a file that is missing is no surprise."""
+        self._disk = disk
+        self._cache = cache
+        self._owner = next(_OWNERS)
+
+    def open(self, name: str) -> File:
+        key = (self._owner, name)
+        file = self._cache.get(key)
+        if file is None:
+            file = self._disk.open(f"{self.path}/{name}")
+            self._cache.put(key, file)
+        return file
+
+    def make(self) -> None:
+        self._disk.make_dirs(self.path)
+
+    def create(self, name: str) -> File:
+        file = self._disk.create(f"{self.path}/{name}")
+        self._cache.put((self._owner, name), file)
+        return file
+
+    def remove(self, name: str) -> None:
+        """Nothing happens where it is gone already."""
+        self._cache.drop((self._owner, name))
+        try:
+            self._disk.remove(f"{self.path}/{name}")
+        except FileNotFoundError:
+            pass
+
+    def list(self) -> list[str]:
+        return self._disk.list(self.path)
+
+    def sync(self) -> None:
+        self._disk.sync_directory(self.path)
+
+    def close(self) -> None:
+        self._cache.drop_all(self._owner)
+
+    def name_of(self, name: str) -> str:
+        """How an error message names a file of this directory."""
+        return f"{self.path}/{name}"

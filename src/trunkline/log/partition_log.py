@@ -1,0 +1,483 @@
+"""A partition's log: appends, reads, retention. One owner calls it; only what a method says may run on other threads.
+
+    log_start                                   end
+    ▼                                           ▼
+    [ sealed segment ][ sealed ][ active segment ]        deleted: below log_start; removed with the next checkpoint
+                          [ hot tail, in memory ]
+
+An append asks first (producers, sizes, times), then writes to the segment at the tracked position, and changes state
+only after that: a write that fails, or is torn, harms nothing. With durability=fsync the same batches then go to the
+journal, and the answer to the client waits for the ticket.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from trunkline.log import times
+from trunkline.log.checkpoint import Capture, PartitionKey, PartitionState
+from trunkline.log.disk import storage_error
+from trunkline.log.files import Directory
+from trunkline.log.hot_tail import HotTail, PartitionTail
+from trunkline.log.index import OFFSET_ENTRY_BYTES, IndexCache, SegmentIndex
+from trunkline.log.journal import Journal
+from trunkline.log.journal_format import EntryKind
+from trunkline.log.producers import Producers, decode_producers
+from trunkline.log.read import ColdPlan, Read, SegmentView, Snapshot
+from trunkline.log.segment import MOST_RELATIVE_OFFSET, Segment
+from trunkline.log.segments import load_active, load_sealed
+from trunkline.model.errors import (
+    BatchTooLarge,
+    InvalidRecord,
+    InvalidTimestamp,
+    OffsetOutOfRange,
+    UnknownPartition,
+)
+from trunkline.model.ids import TopicId
+from trunkline.model.topic import FOREVER, Durability, TimestampType, TopicConfig
+from trunkline.record.batch import BatchHeader, stamp, stamp_append_time
+
+Batches = Sequence[tuple[BatchHeader, memoryview]]
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the logs of one disk have in common. `journal` is None while it is recovered, and where all is volatile."""
+
+    hot_tail: HotTail
+    indexes: IndexCache
+    journal: Journal | None
+    dirty: set[PartitionLog]
+    volatile: bool
+    """In memory: never captured, forgotten at restart; reading never blocks."""
+
+
+class Appended(NamedTuple):
+    """`ticket`: answer once it is durable; None: at once. `append_time_ms`: -1 unless the log sets the time."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    ticket: int | None
+    duplicate: bool
+
+
+class PartitionLog:
+    def __init__(
+        self,
+        topic_id: TopicId,
+        partition: int,
+        config: TopicConfig,
+        directory: Directory,
+        shared: Shared,
+        state: PartitionState,
+    ) -> None:
+        """Touches no disk: segments are looked for on first use."""
+        self.topic_id = topic_id
+        self.partition = partition
+        self.config = config
+        self.leader_epoch = 0
+        self.log_start = state.log_start
+        self.end = state.end
+        self.size_bytes = state.size_bytes
+        self._directory = directory
+        self._shared = shared
+        self._state = state
+        self._tail = PartitionTail(shared.hot_tail)
+        self._tail.next_offset = state.end
+        self._producers: Producers | None = None
+        self._segments: list[Segment] = []
+        self._loaded = False
+        self._dirty = False
+        self._unsynced: dict[Segment, None] = {}
+        self._unwritten: list[Segment] = []
+        self._new_files = False
+        self._doomed: list[Segment] = []
+
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic_id, self.partition
+
+    @property
+    def directory(self) -> Directory:
+        return self._directory
+
+    @property
+    def name(self) -> str:
+        return self._directory.path.rpartition("/")[2]
+
+    @property
+    def producers(self) -> Producers:
+        if self._producers is None:
+            self._producers = decode_producers(self._state.producers)
+        return self._producers
+
+    @property
+    def segment_count(self) -> int:
+        self._load()
+        return len(self._segments)
+
+    def update_config(self, config: TopicConfig) -> None:
+        self.config = config
+
+    # ── appending ───────────────────────────────────────────────────────────────────────────────
+
+    def append(self, batches: Batches, now_ms: int) -> Appended:
+        """All of the batches, or none. Their buffers are stamped in place and belong to the log from here on.
+
+        BatchTooLarge, InvalidTimestamp, InvalidRecord, InvalidProducerEpoch, OutOfOrderSequence: nothing was changed.
+        StorageFull, StorageFailed: nothing was appended.
+        """
+        self._load()
+        config, journal = self.config, self._shared.journal
+        size = _check_batches(batches, config, now_ms)
+        known = self.producers.check([header for header, _ in batches])
+        if known is not None:
+            time_ms = known.timestamp if config.timestamp_type is TimestampType.APPEND else -1
+            # What it repeats may not be durable yet: the newest ticket covers it.
+            ticket = journal.last_ticket if journal and config.durability is Durability.FSYNC else None
+            return Appended(known.base_offset, known.last_offset, time_ms, ticket, True)
+        if journal is not None:
+            journal.check_writable()
+        base_offset = self.end
+        append_time_ms = self._stamp(batches, base_offset, now_ms)
+        self._write(batches, size, now_ms)
+        ticket = None
+        if journal is not None and config.durability is Durability.FSYNC:
+            buffers = [batch for _, batch in batches]
+            ticket = journal.append(
+                [(EntryKind.APPENDED, self.topic_id, self.partition, base_offset, buffers)], frees_room=True
+            )
+        return Appended(base_offset, self.end - 1, append_time_ms, ticket, False)
+
+    def append_recovered(self, batches: Batches, now_ms: int) -> None:
+        """Batches that already have their place in the log, from the journal. The next offset must be theirs."""
+        self._write(batches, sum(header.size_bytes for header, _ in batches), now_ms)
+
+    def _stamp(self, batches: Batches, offset: int, now_ms: int) -> int:
+        append_time = self.config.timestamp_type is TimestampType.APPEND
+        epoch = self.leader_epoch
+        for header, batch in batches:
+            stamp(batch, offset, epoch)
+            header.base_offset = offset
+            header.leader_epoch = epoch
+            if append_time:
+                stamp_append_time(batch, now_ms)
+                header.max_timestamp = now_ms
+            offset += header.last_offset_delta + 1
+        return now_ms if append_time else -1
+
+    def _write(self, batches: Batches, size: int, now_ms: int) -> None:
+        active = self._segments[-1] if self._segments else None
+        if active is None or self._must_roll(active, batches, size):
+            active = self.roll()
+        position = active.size_bytes
+        try:
+            file = self._directory.open(active.log_name)
+            file.pwritev([batch for _, batch in batches], position)
+        except OSError as error:
+            self._undo_write(active, position)
+            raise storage_error(f"Cannot write to {self._directory.name_of(active.log_name)}", error) from error
+        for header, batch in batches:
+            self._apply(active, header, now_ms)
+            if not self._shared.volatile:
+                self._tail.add(header.base_offset, self.end, batch)
+
+    def _apply(self, active: Segment, header: BatchHeader, now_ms: int) -> None:
+        """The batch stands in the segment. Live appends and recovery both change state here, and only here."""
+        active.grew(header, self.config.index_interval_bytes)
+        self.end = header.next_offset
+        self.size_bytes += header.size_bytes
+        if header.producer_id >= 0:
+            self.producers.replay(header, now_ms)
+        self._unsynced[active] = None
+        self._touch()
+
+    def _undo_write(self, active: Segment, position: int) -> None:
+        """Half-written batches must not be found by a recovery. Without success here its checks still find them out."""
+        try:
+            self._directory.open(active.log_name).truncate(position)
+        except OSError:
+            pass
+
+    def _must_roll(self, active: Segment, batches: Batches, size: int) -> bool:
+        config = self.config
+        if active.size_bytes == 0:
+            return False
+        if active.size_bytes + size > config.segment_bytes:
+            return True
+        last = batches[-1][0]
+        assert active.index is not None
+        return (
+            (active.first_timestamp >= 0 and last.max_timestamp - active.first_timestamp > config.segment_ms)
+            or (active.index.count + 1) * OFFSET_ENTRY_BYTES > config.segment_index_bytes
+            or last.last_offset - active.base_offset > MOST_RELATIVE_OFFSET
+        )
+
+    def roll(self) -> Segment:
+        """Start a new segment at the end of the log. StorageFull, StorageFailed."""
+        self._load()
+        active = self._segments[-1] if self._segments else None
+        if active is not None and active.base_offset == self.end:
+            return active
+        segment = Segment(self.end, SegmentIndex())
+        try:
+            if active is None:
+                self._directory.make()
+            self._directory.create(segment.log_name)
+        except OSError as error:
+            raise storage_error(f"Cannot create {self._directory.name_of(segment.log_name)}", error) from error
+        self._activate(segment)
+        return segment
+
+    def _activate(self, segment: Segment) -> None:
+        if self._segments:
+            sealed = self._segments[-1]
+            sealed.seal()
+            self._unwritten.append(sealed)
+        self._segments.append(segment)
+        self._new_files = True
+        self._touch()
+
+    def _touch(self) -> None:
+        if not self._dirty and not self._shared.volatile:
+            self._dirty = True
+            self._shared.dirty.add(self)
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, offset: int, max_bytes: int, end: int, at_least_one: bool = True) -> Read:
+        """Whole batches from the one that holds `offset`, none that reaches past `end`, no more than `max_bytes`.
+
+        The first batch is given even if it is larger, with `at_least_one`. OffsetOutOfRange.
+        """
+        if not self.log_start <= offset <= self.end:
+            raise OffsetOutOfRange(
+                f"Offset {offset} is not in {self.name}, which has {self.log_start} to {self.end}: reset the position."
+            )
+        if offset >= end or offset == self.end:
+            return Read([], 0, offset)
+        if self._shared.volatile:
+            return Read(*ColdPlan(self._snapshot(offset), offset, max_bytes, end, at_least_one).load())
+        if offset >= self._tail.first_offset:
+            return Read(*self._tail.read(offset, max_bytes, end, at_least_one))
+        return Read([], 0, offset, ColdPlan(self._snapshot(offset), offset, max_bytes, end, at_least_one))
+
+    def _snapshot(self, offset: int) -> Snapshot:
+        self._load()
+        if self._directory.gone:
+            raise UnknownPartition(f"{self.name} was deleted.")
+        first = max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
+        views = [SegmentView(segment, segment.size_bytes) for segment in self._segments[first:]]
+        return Snapshot(self._directory, self._shared.indexes, self.config.index_interval_bytes, views)
+
+    def offset_for_time(self, timestamp: int, end: int | None = None) -> times.Found | None:
+        """Offset and timestamp of the first record that is not older. Blocks."""
+        limit = self.end if end is None else end
+        return times.first_at_or_after(self._snapshot(self.log_start), timestamp, self.log_start, limit)
+
+    def offset_of_max_timestamp(self, end: int | None = None) -> times.Found | None:
+        """Offset and timestamp of the record with the largest timestamp. Blocks."""
+        return times.largest(self._snapshot(self.log_start), self.log_start, self.end if end is None else end)
+
+    # ── deleting ────────────────────────────────────────────────────────────────────────────────
+
+    def delete_records(self, before_offset: int) -> int | None:
+        """Move the log's start. Answers the ticket to wait for, None if nothing is to wait for. OffsetOutOfRange."""
+        if before_offset > self.end or before_offset < 0:
+            raise OffsetOutOfRange(f"Offset {before_offset} is not in {self.name}, which ends at {self.end}.")
+        if before_offset <= self.log_start:
+            return None
+        journal, ticket = self._shared.journal, None
+        if journal is not None:
+            entry = (EntryKind.LOG_START_MOVED, self.topic_id, self.partition, before_offset, ())
+            ticket = journal.append([entry], frees_room=True)
+        self.move_log_start(before_offset)
+        return ticket
+
+    def move_log_start(self, offset: int) -> int:
+        """Forget what is below. Answers how many bytes the next checkpoint frees."""
+        if offset <= self.log_start:
+            return 0
+        self._load()
+        self.log_start = offset
+        self._touch()
+        freed = 0
+        while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
+            segment = self._segments.pop(0)
+            self._doomed.append(segment)
+            self._unsynced.pop(segment, None)
+            freed += segment.size_bytes
+        self.size_bytes -= freed
+        if self._shared.volatile:
+            self._remove_doomed_now()
+        return freed
+
+    def _remove_doomed_now(self) -> None:
+        for segment in self._doomed:
+            for name in segment.file_names:
+                self._directory.remove(name)
+        self._doomed.clear()
+
+    def retention(self, now_ms: int, end: int | None = None) -> int:
+        """Let go of segments that are too old or too many, none that reaches past `end`. Answers the bytes freed.
+
+        The active segment goes only once all of it is too old; then a new one is started first. Files are removed with
+        the next checkpoint.
+        """
+        if self._producers is not None:
+            self._producers.expire(now_ms)
+        config = self.config
+        if not config.deleted or self.log_start == self.end:
+            return 0
+        self._load()
+        keep_from = self._first_kept(now_ms, self.end if end is None else end)
+        if keep_from == 0:
+            return 0
+        if keep_from == len(self._segments):
+            self.roll()
+        return self.move_log_start(self._segments[keep_from].base_offset)
+
+    def _first_kept(self, now_ms: int, end: int) -> int:
+        config = self.config
+        excess = self.size_bytes - config.retention_bytes if config.retention_bytes != FOREVER else 0
+        count = len(self._segments)
+        for index, segment in enumerate(self._segments):
+            next_base = self._segments[index + 1].base_offset if index + 1 < count else self.end
+            expired = (
+                config.retention_ms != FOREVER
+                and segment.max_timestamp >= 0
+                and now_ms - segment.max_timestamp > config.retention_ms
+            )
+            too_many = excess >= segment.size_bytes > 0 and index + 1 < count
+            if next_base > end or segment.size_bytes == 0 or not (expired or too_many):
+                return index
+            excess -= segment.size_bytes
+        return count
+
+    # ── checkpoints and recovery ────────────────────────────────────────────────────────────────
+
+    def capture(self) -> Capture:
+        """What a checkpoint must write of this log. Until `captured`, another capture repeats it."""
+        self._load()
+        active = self._segments[-1] if self._segments else None
+        state = self._state._replace(log_start=self.log_start, end=self.end, size_bytes=self.size_bytes, producers=b"")
+        index_tail = SegmentIndex()
+        if active is not None:
+            assert active.index is not None
+            if active.base_offset != state.segment_base:
+                state = state._replace(
+                    segment_base=active.base_offset, index_count=0, index_crc=0, time_count=0, time_crc=0
+                )
+            index_tail = active.index.tail(state.index_count, state.time_count)
+            state = state._replace(
+                segment_bytes=active.size_bytes,
+                first_timestamp=active.first_timestamp,
+                max_timestamp=active.max_timestamp,
+                max_timestamp_offset=active.max_timestamp_offset,
+            )
+        unsynced, self._unsynced = tuple(self._unsynced), {}
+        sealed, self._unwritten = tuple(self._unwritten), []
+        doomed, self._doomed = tuple(self._doomed), []
+        new_files, self._new_files, self._dirty = self._new_files, False, False
+        return Capture(
+            self.key,
+            self._directory,
+            state,
+            self.producers.snapshot(),
+            active,
+            index_tail,
+            sealed,
+            unsynced,
+            new_files,
+            doomed,
+        )
+
+    def captured(self, capture: Capture, state: PartitionState) -> None:
+        """The checkpoint is written: indexes of sealed segments are on disk now."""
+        self._state = state._replace(producers=b"")
+        for segment in capture.sealed:
+            segment.index = None
+
+    def not_captured(self, capture: Capture) -> None:
+        """The checkpoint was not written: its work is still to be done."""
+        self._unsynced = dict.fromkeys([*capture.unsynced, *self._unsynced])
+        self._unwritten = [*capture.sealed, *self._unwritten]
+        self._doomed = [*capture.doomed, *self._doomed]
+        self._new_files = self._new_files or capture.new_files
+        self._touch()
+
+    def adopt(self, segment_base: int, header: BatchHeader, now_ms: int) -> None:
+        """A batch that recovery found standing after the last one, in the active segment or in the one after it."""
+        if not self._segments or self._segments[-1].base_offset != segment_base:
+            self._activate(Segment(segment_base, SegmentIndex()))
+        self._apply(self._segments[-1], header, now_ms)
+        self._tail.next_offset = self.end
+
+    def skip_to(self, offset: int) -> None:
+        """Go on at a later offset: what was between is lost."""
+        self._load()
+        self.end = offset
+        self._tail.next_offset = offset
+        self.roll()
+
+    def load(self) -> list[Segment]:
+        """The segments, the active one last; none in an empty log. Blocks. CorruptLog."""
+        self._load()
+        return self._segments
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        if self._state.segment_base >= 0:
+            interval = self.config.index_interval_bytes
+            active = load_active(self._directory, self._state, interval)
+            self._segments = [*load_sealed(self._directory, self._state, self._shared.indexes, interval), active]
+        self._loaded = True
+
+    def close(self) -> None:
+        self._directory.close()
+
+    def delete(self) -> None:
+        """Its files are going: readers that come later are told so."""
+        self._directory.gone = True
+        self._shared.dirty.discard(self)
+        self._directory.close()
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
+def _check_batches(batches: Batches, config: TopicConfig, now_ms: int) -> int:
+    size = 0
+    create_time = config.timestamp_type is TimestampType.CREATE
+    for header, _ in batches:
+        size += header.size_bytes
+        if header.size_bytes > config.max_message_bytes:
+            raise BatchTooLarge(
+                f"A batch of {header.size_bytes} bytes is larger than max.message.bytes ({config.max_message_bytes})."
+            )
+        if create_time and header.max_timestamp >= 0:
+            _check_times(header, config, now_ms)
+        if header.unkeyed and config.compacted:
+            raise InvalidRecord("A record without a key was sent to a compacted topic.")
+    if size > config.segment_bytes:
+        raise BatchTooLarge(f"{size} bytes at once are larger than segment.bytes ({config.segment_bytes}).")
+    return size
+
+
+def _check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+    if header.max_timestamp - now_ms > config.timestamp_after_max_ms:
+        raise InvalidTimestamp(
+            f"Timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms "
+            f"({config.timestamp_after_max_ms}) after the broker's time {now_ms}."
+        )
+    if now_ms - header.base_timestamp > config.timestamp_before_max_ms:
+        raise InvalidTimestamp(
+            f"Timestamp {header.base_timestamp} is more than message.timestamp.before.max.ms "
+            f"({config.timestamp_before_max_ms}) before the broker's time {now_ms}."
+        )
