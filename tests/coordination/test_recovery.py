@@ -32,6 +32,7 @@ SETTINGS = GroupSettings(offsets_retention_ms=120_000, expiry_check_ms=30_000, m
 who = st.integers(0, 4)
 steps = st.lists(
     st.one_of(
+        st.tuples(st.just("settle"), st.just(0), st.integers(1, 31)),
         st.tuples(st.just("join"), who, st.integers(0, len(PROTOCOLS) - 1)),
         st.tuples(st.just("sync"), who, st.just(0)),
         st.tuples(st.just("heartbeat"), who, st.just(0)),
@@ -62,11 +63,12 @@ class Life:
         self._learn()
         me = self.me[who]
         topic = "old" if number > 1 else "orders"
-        if step == "join":
-            kwargs = {"rebalance_ms": 20_000, "protocols": PROTOCOLS[number]}
-            self.joins[who] = desk.join(me.id, instance=me.instance, needs_id=True, can_skip=who == 3, **kwargs)  # type: ignore[arg-type]
+        if step == "settle":
+            self._settle([one for one in range(5) if number >> one & 1])
+        elif step == "join":
+            self._join(who, PROTOCOLS[number])
         elif step == "sync":
-            desk.sync(me, {one.id: f"{one.id} in {me.generation}".encode() for one in self.me if one.id})
+            self._sync(who)
         elif step == "heartbeat":
             desk.heartbeat(me)
         elif step == "leave":
@@ -88,6 +90,26 @@ class Life:
         else:
             desk.restart()
 
+    def _settle(self, some: list[int]) -> None:
+        """These join until they have, then fetch their assignment: mostly that is a stable group."""
+        for _ in range(2):
+            for who in some:
+                self._join(who, PROTOCOLS[who % 2])
+            self.desk.pass_time(300)
+            self._learn()
+        for who in some:
+            self._sync(who)
+
+    def _join(self, who: int, protocols: Protocols) -> None:
+        me = self.me[who]
+        self.joins[who] = self.desk.join(
+            me.id, instance=me.instance, needs_id=True, can_skip=who == 3, rebalance_ms=20_000, protocols=protocols
+        )
+
+    def _sync(self, who: int) -> None:
+        me = self.me[who]
+        self.desk.sync(me, {one.id: f"{one.id} in {me.generation}".encode() for one in self.me if one.id})
+
     def _learn(self) -> None:
         for who, ticket in list(self.joins.items()):
             answer = self.desk.answers.get(ticket)
@@ -99,7 +121,7 @@ class Life:
                 self.me[who] = Me(answer.member_id, -1, None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(steps)
 def test_recovery_equals_life(steps: list[tuple[str, int, int]]) -> None:
     life = Life()
