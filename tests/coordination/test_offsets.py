@@ -27,6 +27,7 @@ from trunkline.model.errors import (
     GroupNotEmpty,
     GroupSubscribed,
     InvalidGroupId,
+    MemberIdRequired,
     OffsetMetadataTooLarge,
     RebalanceInProgress,
     UnknownGroup,
@@ -258,6 +259,13 @@ def test_a_group_that_only_ever_had_a_pending_member_disappears() -> None:
     desk.pass_time(1_200_000)
     assert desk.state() is GroupState.DEAD
     assert desk.coordinator.next_deadline_ms() is None
+
+
+def test_an_empty_group_is_kept_for_a_member_that_was_given_an_id() -> None:
+    desk = Desk()
+    member_id = desk.got(desk.join(needs_id=True, session_ms=1_800_000), MemberIdRequired).member_id
+    desk.pass_time(1_700_000)
+    assert desk.waits(desk.join(member_id))
 
 
 # ── listing ─────────────────────────────────────────────────────────────────────────────────────
