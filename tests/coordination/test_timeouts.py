@@ -167,3 +167,14 @@ def test_after_a_restart_members_have_a_whole_session_to_be_heard_of() -> None:
 
 def test_nothing_to_wait_for_is_no_deadline() -> None:
     assert Desk().coordinator.next_deadline_ms() is None
+
+
+def test_a_broker_that_stood_still_does_not_blame_its_members() -> None:
+    desk = Desk()
+    leader, silent = desk.stable(2)
+    desk.now_ms += 60_000  # a suspended machine, or a clock set right
+    desk.pass_time(4_000)
+    desk.got(desk.heartbeat(leader), HeartbeatReply)
+    desk.pass_time(2_000)
+    desk.got(desk.heartbeat(leader), RebalanceInProgress)
+    desk.got(desk.heartbeat(silent), UnknownMember)

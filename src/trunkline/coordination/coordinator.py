@@ -7,13 +7,14 @@ The contract with whoever runs it:
     then send outcome.replies                          also those of an outcome without facts: they may tell of facts
                                                        of an earlier one that is still being written
 
-If the write fails, every reply of that outcome is replaced by an error that clients retry. What was applied stays: the
-same request again makes the same facts again, a member that retries its sync or join is told the generation that
-stands, and `snapshot` has everything once there is room to write. Until then a crash leads back to what was written,
-that is to an older generation and older offsets: records are delivered again, none is lost.
+If the write fails, every reply of that outcome is replaced by an error that clients retry. What was applied stays, so
+the facts must be kept and written before any later ones (the last of each key is enough). A retry is answered from what
+stands: the same commit again, the assignment that a sync missed. Until it is written, a crash leads back to an older
+generation and older offsets: records are delivered again, none is lost.
 
 `tick` is due at `next_deadline_ms`, which every call may change. Time is the wall clock in ms, as commits and expiry
-outlive restarts; a clock that jumps ahead may end sessions early.
+outlive restarts. A tick that comes late (the process stood still, the clock jumped) says nothing about members, whose
+heartbeats may wait unread: they are given the time that was missed, and a little more.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from sys import intern
+from typing import Final
 
 from trunkline.coordination import committing
 from trunkline.coordination.classic import ClassicGroup
@@ -60,6 +62,10 @@ from trunkline.model.errors import (
     UnknownMember,
 )
 from trunkline.model.ids import GroupId
+
+_LATE_MS: Final = 1_000
+_GRACE_MS: Final = 5_000
+_TIMES_OF_MEMBERS: Final = frozenset((Timeout.SESSION, Timeout.JOIN, Timeout.SYNC))
 
 
 class Coordinator:
@@ -111,6 +117,9 @@ class Coordinator:
 
     def tick(self, now_ms: int) -> Outcome:
         out = Outcome()
+        next_ms = self._deadlines.next_ms()
+        if next_ms is not None and now_ms - next_ms > _LATE_MS:
+            self._deadlines.postpone(now_ms - next_ms + _GRACE_MS, _TIMES_OF_MEMBERS)
         for key in self._deadlines.take_due(now_ms):
             group = self._groups.get(key.group_id)
             if group is None:

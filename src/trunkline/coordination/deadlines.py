@@ -7,7 +7,7 @@ the old time comes up, and waits on. So 10,000 groups that heartbeat cost the qu
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
@@ -52,6 +52,11 @@ class Deadlines:
 
     def cancel(self, key: Key) -> None:
         self._due.pop(key, None)
+
+    def postpone(self, by_ms: int, timeouts: Container[Timeout]) -> None:
+        for key, at_ms in self._due.items():
+            if key.timeout in timeouts:
+                self._due[key] = at_ms + by_ms
 
     def next_ms(self) -> int | None:
         self._settle_top()

@@ -139,7 +139,7 @@ class Roster:
         del self._members[member.id]
         self.unsynced.discard(member.id)
         self._count_out(member)
-        if member.instance_id is not None and self._by_instance.get(member.instance_id) == member.id:
+        if member.instance_id is not None:
             del self._by_instance[member.instance_id]
         if self.leader_id == member.id:
             self.leader_id = next(iter(self._members), None)
