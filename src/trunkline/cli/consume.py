@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -19,9 +19,20 @@ from trunkline.cli.client import (
     Json,
     Properties,
     Timeout,
+    words_of,
 )
 from trunkline.cli.failure import Failure
-from trunkline.cli.positions import Earliest, Latest, Position, bounds_of, parse_position, partitions_of, resolve
+from trunkline.cli.positions import (
+    At,
+    Bounds,
+    Earliest,
+    Latest,
+    Position,
+    bounds_of,
+    parse_position,
+    partitions_of,
+    resolve,
+)
 from trunkline.cli.record_text import Headers, Incoming, OutputFormat, line_writer
 from trunkline.model.ids import TopicPartition
 
@@ -32,6 +43,7 @@ if TYPE_CHECKING:
 _JOIN_SECONDS: Final = 60.0
 """How long a group may take to give this member its partitions: the others finish their work first."""
 _POLL_SECONDS: Final = 0.2
+_BATCH: Final = 500
 
 
 def consume(
@@ -96,6 +108,10 @@ def consume(
         reading.run()
     except KeyboardInterrupt:
         pass  # the usual way to end --follow
+    except BrokenPipeError:
+        # Who reads our output has enough (`| head`). The interpreter must not flush into the pipe again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
     finally:
         consumer.close()
     show.note(f"{reading.printed} {'record' if reading.printed == 1 else 'records'}")
@@ -159,6 +175,8 @@ class Reading:
 
         bounds = bounds_of(self._cluster, self._admin, partitions)
         offsets = resolve(self._cluster, self._admin, start, bounds)
+        if isinstance(start, At) and all(start.offset != offset for offset in offsets.values()):
+            show.note(f"offset {start.offset} is outside of what is there: {_listed(bounds)}")
         self._assigned = True
         self._open = {tp: bounds[tp].end for tp in partitions if self._follow or offsets[tp] < bounds[tp].end}
         self._consumer.assign([Assigned(tp.topic, tp.partition, offsets[tp]) for tp in self._open])
@@ -179,25 +197,31 @@ class Reading:
 
     def run(self) -> None:
         output = sys.stdout.buffer
-        while self._count is None or self.printed < self._count:
-            if self._assigned and not self._open and not self._follow:
-                break
-            message = self._consumer.poll(0)
-            if message is None:
+        while not self._is_over():
+            messages = self._consumer.consume(_BATCH, timeout=0)
+            if not messages:
                 output.flush()
-                message = self._consumer.poll(_POLL_SECONDS)
-            if message is None:
+                messages = self._consumer.consume(1, timeout=_POLL_SECONDS)
+            if messages:
+                self._progress_at = time.monotonic()
+            else:
                 self._check_stalled()
-                continue
-            self._progress_at = time.monotonic()
-            error = message.error()
-            if error is not None:
-                self._on_error(error, message)
-                continue
-            output.write(self._write(_incoming(message)))
-            self.printed += 1
-            self._on_read(message)
+            for message in messages:
+                error = message.error()
+                if error is not None:
+                    self._on_error(error, message)
+                    continue
+                output.write(self._write(_incoming(message)))
+                self.printed += 1
+                self._on_read(message)
+                if self.printed == self._count:
+                    break
         output.flush()
+
+    def _is_over(self) -> bool:
+        if self.printed == self._count:
+            return True
+        return self._assigned and not self._open and not self._follow
 
     def _on_read(self, message: Message) -> None:
         if self._in_group:
@@ -213,7 +237,7 @@ class Reading:
             if not self._follow:
                 self._open.pop(TopicPartition(message.topic() or "", message.partition() or 0), None)
         elif not error.retriable():
-            raise Failure(f"cannot read: {error.str().removeprefix('Broker: ').removeprefix('Local: ')}")
+            raise Failure(f"cannot read: {words_of(error)}")
 
     def _check_stalled(self) -> None:
         """Without --follow there is always something to come, so silence means that the broker is gone."""
@@ -222,6 +246,10 @@ class Reading:
             raise Failure(
                 f"the broker at {self._cluster.bootstrap} has sent nothing for {limit_s:g} s: is it still up?"
             )
+
+
+def _listed(bounds: Mapping[TopicPartition, Bounds]) -> str:
+    return ", ".join(f"{tp} has {bound.start} to {bound.end}" for tp, bound in bounds.items())
 
 
 def _incoming(message: Message) -> Incoming:
