@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.runner import Cli
+
+from trunkline.cli import consume
 
 
 def test_lines_come_back_as_they_were_sent(mocked: Cli, name: str) -> None:
@@ -124,11 +130,17 @@ def test_a_topic_or_partition_that_is_not_there(mocked: Cli, name: str) -> None:
 
 
 def _start(cli: Cli, *arguments: str) -> subprocess.Popen[bytes]:
+    """With PYTHONUNBUFFERED, as container images have it: what is written is seen, and can be interrupted, at once."""
     command = [sys.executable, "-m", "trunkline.cli.main", *arguments, "--bootstrap", str(cli.bootstrap)]
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
-    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ)
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_follow_prints_new_records_until_interrupted(mocked: Cli, name: str) -> None:
@@ -147,6 +159,33 @@ def test_follow_prints_new_records_until_interrupted(mocked: Cli, name: str) -> 
         watchdog.cancel()
 
 
+def test_interrupted_right_after_a_write_the_count_is_still_true(
+    mocked: Cli, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mocked.ok("produce", name, stdin=b"only\n")
+    write_all = consume._write_all
+
+    def write_and_interrupt(data: bytes) -> None:
+        write_all(data)
+        if data:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(consume, "_write_all", write_and_interrupt)
+    done = mocked.ok("consume", name, "--follow")
+    assert (done.out, done.err) == (b"only\n", "1 record\n")
+
+
+def test_a_stdout_that_takes_only_a_part_at_a_time_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(io.BytesIO):
+        def write(self, data: Any) -> int:
+            return super().write(bytes(data[:3]))
+
+    slow = Slow()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(slow))
+    consume._write_all(b"0123456789")
+    assert slow.getvalue() == b"0123456789"
+
+
 def test_a_reader_that_has_enough_ends_consume_quietly(mocked: Cli, name: str) -> None:
     mocked.ok("produce", name, stdin=b"x" * 100 + b"\n" + b"y" * 200_000 + b"\n")
     with _start(mocked, "consume", name, "--follow", "--from", "start") as process:
@@ -158,5 +197,22 @@ def test_a_reader_that_has_enough_ends_consume_quietly(mocked: Cli, name: str) -
         process.stdout.close()
         mocked.ok("produce", name, stdin=b"z" * 200_000 + b"\n")
         assert process.stderr.read() == b""
+        assert process.wait() == 0
+        watchdog.cancel()
+
+
+def test_interrupted_while_it_waits_for_a_line_produce_reports_what_it_sent(mocked: Cli, name: str) -> None:
+    with _start(mocked, "produce", name) as process:
+        watchdog = threading.Timer(60, process.kill)
+        watchdog.start()
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"1\n2\n")
+        process.stdin.flush()
+        _wait_for(lambda: mocked("consume", name).text.count("\n") == 2)
+        process.send_signal(signal.SIGINT)
+        summary = process.stderr.read().decode()
+        assert f"2 sent to {name}" in summary
+        assert "Traceback" not in summary
         assert process.wait() == 0
         watchdog.cancel()

@@ -22,6 +22,7 @@ from trunkline.cli.client import (
     words_of,
 )
 from trunkline.cli.failure import Failure
+from trunkline.cli.interrupt import Interrupt
 from trunkline.cli.positions import (
     At,
     Bounds,
@@ -101,13 +102,12 @@ def consume(
     consumer = cluster.consumer(_config(group, start))
     reading = Reading(cluster, admin, consumer, write, follow, count, in_group=group is not None)
     try:
-        if group is None:
-            reading.assign(partitions, start)
-        else:
-            reading.subscribe(topics)
-        reading.run()
-    except KeyboardInterrupt:
-        pass  # the usual way to end --follow
+        with Interrupt() as interrupt:
+            if group is None:
+                reading.assign(partitions, start)
+            else:
+                reading.subscribe(topics)
+            reading.run(interrupt)
     except BrokenPipeError:
         # Who reads our output has enough (`| head`). The interpreter must not flush into the pipe again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -195,28 +195,34 @@ class Reading:
         for tp in partitions:
             self._open.pop(TopicPartition(tp.topic, tp.partition), None)
 
-    def run(self) -> None:
-        output = sys.stdout.buffer
-        while not self._is_over():
+    def run(self, interrupt: Interrupt) -> None:
+        while not interrupt.asked and not self._is_over():
             messages = self._consumer.consume(_BATCH, timeout=0)
             if not messages:
-                output.flush()
+                sys.stdout.buffer.flush()
                 messages = self._consumer.consume(1, timeout=_POLL_SECONDS)
             if messages:
                 self._progress_at = time.monotonic()
+                self._print(messages)
             else:
                 self._check_stalled()
-            for message in messages:
-                error = message.error()
-                if error is not None:
-                    self._on_error(error, message)
-                    continue
-                output.write(self._write(_incoming(message)))
-                self.printed += 1
-                self._on_read(message)
-                if self.printed == self._count:
-                    break
-        output.flush()
+        sys.stdout.buffer.flush()
+
+    def _print(self, messages: list[Message]) -> None:
+        lines: list[bytes] = []
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._on_error(error, message)
+                continue
+            if self._count is not None and self.printed + len(lines) == self._count:
+                break
+            lines.append(self._write(_incoming(message)))
+            self._on_read(message)
+        _write_all(b"".join(lines))
+        self.printed += len(lines)
+        if self._in_group:
+            self._store(messages, len(lines))
 
     def _is_over(self) -> bool:
         if self.printed == self._count:
@@ -224,12 +230,16 @@ class Reading:
         return self._assigned and not self._open and not self._follow
 
     def _on_read(self, message: Message) -> None:
-        if self._in_group:
-            self._consumer.store_offsets(message)
         if not self._follow:
             tp = TopicPartition(message.topic() or "", message.partition() or 0)
             if (message.offset() or 0) + 1 >= self._open.get(tp, 0):
                 self._open.pop(tp, None)
+
+    def _store(self, messages: list[Message], count: int) -> None:
+        """Mark the first `count` records for the next commit, now that they are written."""
+        records = [message for message in messages if message.error() is None]
+        for message in records[:count]:
+            self._consumer.store_offsets(message)
 
     def _on_error(self, error: KafkaError, message: Message) -> None:
         if error.name() == "_PARTITION_EOF":
@@ -246,6 +256,13 @@ class Reading:
             raise Failure(
                 f"the broker at {self._cluster.bootstrap} has sent nothing for {limit_s:g} s: is it still up?"
             )
+
+
+def _write_all(data: bytes) -> None:
+    """stdout is a raw file under PYTHONUNBUFFERED, whose write may take only a part."""
+    left = memoryview(data)
+    while left:
+        left = left[sys.stdout.buffer.write(left) :]
 
 
 def _listed(bounds: Mapping[TopicPartition, Bounds]) -> str:

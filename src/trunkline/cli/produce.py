@@ -27,6 +27,7 @@ from trunkline.cli.client import (
     words_of,
 )
 from trunkline.cli.failure import Failure
+from trunkline.cli.interrupt import Interrupt
 from trunkline.cli.record_text import BadLine, InputFormat, Outgoing, line_parser
 
 if TYPE_CHECKING:
@@ -100,13 +101,15 @@ def produce(
         producer = Cluster(bootstrap, timeout, properties).producer(_config(acks, compression))
         bad_line = ""
         sending = Sending(producer, topic, defaults)
-        try:
-            sending.send_all(_records(lines, parse, skip_blank=form is InputFormat.JSON))
-        except KeyboardInterrupt:
-            show.note("stopped; waiting for what was sent")
-        except BadLine as error:
-            bad_line = str(error)
-        sending.finish()
+        with Interrupt() as interrupt:
+            try:
+                records = _records(interrupt.until_asked(lines), parse, skip_blank=form is InputFormat.JSON)
+                sending.send_all(records)
+            except BadLine as error:
+                bad_line = str(error)
+            if interrupt.asked:
+                show.note("stopped; waiting for what was sent to be acknowledged")
+            sending.finish()
     sending.report(as_json)
     if bad_line:
         raise Failure(bad_line)
