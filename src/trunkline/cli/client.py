@@ -124,11 +124,27 @@ def result_of(future: Future[_Result], doing: str) -> _Result:
         raise Failure(f"cannot {doing}: {reason(error)}") from None
 
 
+_PLAIN_WORDS: Final = {
+    "UNKNOWN_TOPIC_OR_PART": "there is no such topic or partition",
+    "_UNKNOWN_TOPIC": "there is no such topic",
+    "_UNKNOWN_PARTITION": "there is no such partition",
+    "GROUP_ID_NOT_FOUND": "there is no such group",
+    "NON_EMPTY_GROUP": "its consumers are still connected; stop them first",
+    "MSG_SIZE_TOO_LARGE": "larger than the topic's max.message.bytes",
+    "_MSG_TIMED_OUT": "the broker did not acknowledge in time",
+}
+
+
 def reason(exception: Exception) -> str:
-    """The broker's own words, or librdkafka's."""
-    error = exception.args[0] if exception.args else exception
-    words = error.str() if hasattr(error, "str") else str(error)
-    return words.removeprefix("Broker: ").removeprefix("Local: ").rstrip(".")
+    """Why, in words for people."""
+    error: Any = exception.args[0] if exception.args else exception
+    return words_of(error) if hasattr(error, "str") else str(error)
+
+
+def words_of(error: KafkaError) -> str:
+    """What the broker or librdkafka said, or plain words for what people meet often."""
+    said = error.str().removeprefix("Broker: ").removeprefix("Local: ").rstrip(".")
+    return _PLAIN_WORDS.get(error.name(), said)
 
 
 def code_of(exception: Exception) -> str:

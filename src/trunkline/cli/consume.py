@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -19,9 +19,21 @@ from trunkline.cli.client import (
     Json,
     Properties,
     Timeout,
+    words_of,
 )
 from trunkline.cli.failure import Failure
-from trunkline.cli.positions import Earliest, Latest, Position, bounds_of, parse_position, partitions_of, resolve
+from trunkline.cli.interrupt import Interrupt
+from trunkline.cli.positions import (
+    At,
+    Bounds,
+    Earliest,
+    Latest,
+    Position,
+    bounds_of,
+    parse_position,
+    partitions_of,
+    resolve,
+)
 from trunkline.cli.record_text import Headers, Incoming, OutputFormat, line_writer
 from trunkline.model.ids import TopicPartition
 
@@ -32,6 +44,7 @@ if TYPE_CHECKING:
 _JOIN_SECONDS: Final = 60.0
 """How long a group may take to give this member its partitions: the others finish their work first."""
 _POLL_SECONDS: Final = 0.2
+_BATCH: Final = 500
 
 
 def consume(
@@ -89,13 +102,16 @@ def consume(
     consumer = cluster.consumer(_config(group, start))
     reading = Reading(cluster, admin, consumer, write, follow, count, in_group=group is not None)
     try:
-        if group is None:
-            reading.assign(partitions, start)
-        else:
-            reading.subscribe(topics)
-        reading.run()
-    except KeyboardInterrupt:
-        pass  # the usual way to end --follow
+        with Interrupt() as interrupt:
+            if group is None:
+                reading.assign(partitions, start)
+            else:
+                reading.subscribe(topics)
+            reading.run(interrupt)
+    except BrokenPipeError:
+        # Who reads our output has enough (`| head`). The interpreter must not flush into the pipe again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
     finally:
         consumer.close()
     show.note(f"{reading.printed} {'record' if reading.printed == 1 else 'records'}")
@@ -159,6 +175,8 @@ class Reading:
 
         bounds = bounds_of(self._cluster, self._admin, partitions)
         offsets = resolve(self._cluster, self._admin, start, bounds)
+        if isinstance(start, At) and all(start.offset != offset for offset in offsets.values()):
+            show.note(f"offset {start.offset} is outside of what is there: {_listed(bounds)}")
         self._assigned = True
         self._open = {tp: bounds[tp].end for tp in partitions if self._follow or offsets[tp] < bounds[tp].end}
         self._consumer.assign([Assigned(tp.topic, tp.partition, offsets[tp]) for tp in self._open])
@@ -177,35 +195,51 @@ class Reading:
         for tp in partitions:
             self._open.pop(TopicPartition(tp.topic, tp.partition), None)
 
-    def run(self) -> None:
-        output = sys.stdout.buffer
-        while self._count is None or self.printed < self._count:
-            if self._assigned and not self._open and not self._follow:
-                break
-            message = self._consumer.poll(0)
-            if message is None:
-                output.flush()
-                message = self._consumer.poll(_POLL_SECONDS)
-            if message is None:
+    def run(self, interrupt: Interrupt) -> None:
+        while not interrupt.asked and not self._is_over():
+            messages = self._consumer.consume(_BATCH, timeout=0)
+            if not messages:
+                sys.stdout.buffer.flush()
+                messages = self._consumer.consume(1, timeout=_POLL_SECONDS)
+            if messages:
+                self._progress_at = time.monotonic()
+                self._print(messages)
+            else:
                 self._check_stalled()
-                continue
-            self._progress_at = time.monotonic()
+        sys.stdout.buffer.flush()
+
+    def _print(self, messages: list[Message]) -> None:
+        lines: list[bytes] = []
+        for message in messages:
             error = message.error()
             if error is not None:
                 self._on_error(error, message)
                 continue
-            output.write(self._write(_incoming(message)))
-            self.printed += 1
+            if self._count is not None and self.printed + len(lines) == self._count:
+                break
+            lines.append(self._write(_incoming(message)))
             self._on_read(message)
-        output.flush()
+        _write_all(b"".join(lines))
+        self.printed += len(lines)
+        if self._in_group:
+            self._store(messages, len(lines))
+
+    def _is_over(self) -> bool:
+        if self.printed == self._count:
+            return True
+        return self._assigned and not self._open and not self._follow
 
     def _on_read(self, message: Message) -> None:
-        if self._in_group:
-            self._consumer.store_offsets(message)
         if not self._follow:
             tp = TopicPartition(message.topic() or "", message.partition() or 0)
             if (message.offset() or 0) + 1 >= self._open.get(tp, 0):
                 self._open.pop(tp, None)
+
+    def _store(self, messages: list[Message], count: int) -> None:
+        """Mark the first `count` records for the next commit, now that they are written."""
+        records = [message for message in messages if message.error() is None]
+        for message in records[:count]:
+            self._consumer.store_offsets(message)
 
     def _on_error(self, error: KafkaError, message: Message) -> None:
         if error.name() == "_PARTITION_EOF":
@@ -213,7 +247,7 @@ class Reading:
             if not self._follow:
                 self._open.pop(TopicPartition(message.topic() or "", message.partition() or 0), None)
         elif not error.retriable():
-            raise Failure(f"cannot read: {error.str().removeprefix('Broker: ').removeprefix('Local: ')}")
+            raise Failure(f"cannot read: {words_of(error)}")
 
     def _check_stalled(self) -> None:
         """Without --follow there is always something to come, so silence means that the broker is gone."""
@@ -222,6 +256,17 @@ class Reading:
             raise Failure(
                 f"the broker at {self._cluster.bootstrap} has sent nothing for {limit_s:g} s: is it still up?"
             )
+
+
+def _write_all(data: bytes) -> None:
+    """stdout is a raw file under PYTHONUNBUFFERED, whose write may take only a part."""
+    left = memoryview(data)
+    while left:
+        left = left[sys.stdout.buffer.write(left) :]
+
+
+def _listed(bounds: Mapping[TopicPartition, Bounds]) -> str:
+    return ", ".join(f"{tp} has {bound.start} to {bound.end}" for tp, bound in bounds.items())
 
 
 def _incoming(message: Message) -> Incoming:

@@ -20,6 +20,7 @@ from trunkline.cli.client import (
     code_of,
     reason,
     result_of,
+    words_of,
 )
 from trunkline.cli.deleted import report_deleted
 from trunkline.cli.failure import Failure
@@ -303,7 +304,7 @@ def _commit(cluster: Cluster, admin: AdminClient, name: str, offsets: Mapping[To
     for partition in answer.topic_partitions:
         if partition.error is not None:
             raise Failure(
-                f"cannot reset group {name!r} in {partition.topic}-{partition.partition}: {partition.error.str()}"
+                f"cannot reset group {name!r} in {partition.topic}-{partition.partition}: {words_of(partition.error)}"
             )
 
 

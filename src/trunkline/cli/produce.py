@@ -24,8 +24,10 @@ from trunkline.cli.client import (
     code_of,
     pairs,
     reason,
+    words_of,
 )
 from trunkline.cli.failure import Failure
+from trunkline.cli.interrupt import Interrupt
 from trunkline.cli.record_text import BadLine, InputFormat, Outgoing, line_parser
 
 if TYPE_CHECKING:
@@ -97,14 +99,20 @@ def produce(
     defaults = Outgoing(None, key.encode() if key is not None else None, extra, partition)
     with _opened(file) as lines:
         producer = Cluster(bootstrap, timeout, properties).producer(_config(acks, compression))
+        bad_line = ""
         sending = Sending(producer, topic, defaults)
-        try:
-            sending.send_all(_records(lines, parse, skip_blank=form is InputFormat.JSON))
-        except KeyboardInterrupt:
-            show.note("stopped; waiting for what was sent")
-        finally:
+        with Interrupt() as interrupt:
+            try:
+                records = _records(interrupt.until_asked(lines), parse, skip_blank=form is InputFormat.JSON)
+                sending.send_all(records)
+            except BadLine as error:
+                bad_line = str(error)
+            if interrupt.asked:
+                show.note("stopped; waiting for what was sent to be acknowledged")
             sending.finish()
     sending.report(as_json)
+    if bad_line:
+        raise Failure(bad_line)
 
 
 def _config(acks: Acks, compression: Compression) -> dict[str, Any]:
@@ -137,7 +145,7 @@ def _opened(file: Path | None) -> Iterator[IO[bytes]]:
 def _records(
     lines: Iterable[bytes], parse: Callable[[bytes], Outgoing], skip_blank: bool
 ) -> Iterator[tuple[int, Outgoing]]:
-    """Line number and record. A Failure names the first line that is none."""
+    """Line number and record. BadLine names the first line that is none."""
     for number, line in enumerate(lines, 1):
         line = line.removesuffix(b"\n")
         if skip_blank and not line.strip():
@@ -145,7 +153,7 @@ def _records(
         try:
             yield number, parse(line)
         except BadLine as error:
-            raise Failure(f"line {number}: {error}; the lines before it were sent") from None
+            raise BadLine(f"line {number} and what follows were not sent: {error}") from None
 
 
 class Sending:
@@ -198,7 +206,7 @@ class Sending:
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._fail(error.str().removeprefix("Broker: ").removeprefix("Local: "))
+            self._fail(words_of(error))
 
     def _fail(self, why: str) -> None:
         self._failed += 1

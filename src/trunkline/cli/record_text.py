@@ -24,6 +24,7 @@ from trunkline.cli.show import iso_time, printable
 Headers = tuple[tuple[str, bytes | None], ...]
 
 _READ: Final = frozenset({"key", "key_encoding", "value", "value_encoding", "headers", "partition", "timestamp"})
+_encode: Final = json.JSONEncoder(ensure_ascii=False).encode
 _IGNORED: Final = frozenset({"topic", "offset"})
 
 
@@ -178,7 +179,7 @@ def _to_json(record: Incoming) -> bytes:
     for name, value in record.headers:
         text, encoded = _text(value)
         fields["headers"].append([name, text, "base64"] if encoded else [name, text])
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    return _encode(fields).encode() + b"\n"
 
 
 def _to_full(record: Incoming) -> bytes:

@@ -198,6 +198,7 @@ def _print_description(document: dict[str, Any]) -> None:
             "configs": configs or "all at their defaults",
         }
     )
+    print()
     rows = [
         (
             row["partition"],

@@ -19,8 +19,8 @@ from trunkline.model.limits import MAX_PARTITIONS_PER_TOPIC
 from trunkline.model.topic import Durability
 
 VARIABLE_PREFIX: Final = "TRUNKLINE_"
-CLIENT_VARIABLES: Final = frozenset({"TRUNKLINE_BOOTSTRAP"})
-"""Variables that belong to the client commands, and are no mistake in a server's environment."""
+OTHER_VARIABLES: Final = frozenset({"TRUNKLINE_CONFIG", "TRUNKLINE_BOOTSTRAP", "TRUNKLINE_CACHE"})
+"""Variables that are no setting and yet no mistake: the config file, client commands, the bench."""
 _MIB: Final = 1024 * 1024
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
@@ -151,7 +151,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str], config_path: P
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """TRUNKLINE_… variables that nothing reads: most likely typing errors, so worth a warning."""
-    known = {option.variable for option in OPTIONS} | {"TRUNKLINE_CONFIG"} | CLIENT_VARIABLES
+    known = {option.variable for option in OPTIONS} | OTHER_VARIABLES
     return sorted(name for name in environ if name.startswith(VARIABLE_PREFIX) and name not in known)
 
 
