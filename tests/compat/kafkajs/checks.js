@@ -432,6 +432,7 @@ const checks = {
     const admin = await newAdmin();
     const topic = await newTopic();
     await send(topic, 'a', 'b', 'c');
+    await admin.fetchTopicOffsets(topic); // kafkajs deletes only in topics that this admin has seen
     await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '2' }] });
     assert.equal((await admin.fetchTopicOffsets(topic))[0].low, '2');
   },
