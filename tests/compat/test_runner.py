@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from tests.compat.__main__ import judge
 from tests.compat.suite import Result, Suite, run_checks
 
