@@ -31,6 +31,9 @@ def main() -> int:
     except KeyboardInterrupt:
         _say("interrupted")
         return 130
+    except RuntimeError as error:
+        _say(f"error: {error}")
+        return 2
     facts |= bench.versions
     print("\n" + report.table(results))
     for failure in results.failures:

@@ -20,6 +20,7 @@ def facts(data_root: Path | None) -> dict[str, str]:
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB",
+        "load before the run": f"{os.getloadavg()[0]:.1f} (1 minute; figures of a busy machine are worth less)",
         "disk": f"fdatasync of 4 KiB in a preallocated file: median {_fdatasync_ms(data_root):.2f} ms",
         "system": f"{platform.system()} {platform.release()}",
         "Python": platform.python_version(),

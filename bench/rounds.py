@@ -58,14 +58,14 @@ class Plan:
     scenarios: tuple[str, ...]
     message_bytes: tuple[int, ...] = (100, 1000)
     partitions: tuple[int, ...] = (1, 4)
-    rounds: int = 3
-    burst_s: float = 3.0
+    rounds: int = 5
+    burst_s: float = 2.5
     burst_bytes: int = 512 << 20
     latency_s: float = 12.0
-    latency_rounds: int = 2
+    latency_rounds: int = 3
     warm_up_s: tuple[float, float] = (12.0, 25.0)
     starts: int = 3
-    time_limit_s: float = 540.0
+    time_limit_s: float = 500.0
     data_root: Path | None = None
 
 
