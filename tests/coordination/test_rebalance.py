@@ -256,6 +256,7 @@ def test_a_first_member_must_name_a_type_and_a_protocol() -> None:
     desk = Desk()
     desk.got(desk.join(protocols=()), InconsistentProtocol)
     desk.got(desk.join(protocol_type=""), InconsistentProtocol)
+    assert desk.state() is GroupState.DEAD, "a refused join makes no group"
 
 
 def test_a_sync_that_names_another_protocol_is_refused() -> None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from tests.coordination.desk import Desk, Me, subscription
 
-from trunkline.coordination.commands import GroupState, HeartbeatReply, JoinReply, LeaveReply, LeavingMember
-from trunkline.model.errors import FencedInstance, RebalanceInProgress, UnknownMember
+from trunkline.coordination.commands import (
+    GroupSettings,
+    GroupState,
+    HeartbeatReply,
+    JoinReply,
+    LeaveReply,
+    LeavingMember,
+)
+from trunkline.model.errors import FencedInstance, GroupFull, RebalanceInProgress, UnknownMember
 from trunkline.model.ids import MemberId
 
 
@@ -66,6 +73,13 @@ def test_a_leader_that_can_skip_the_assignment_is_told_to() -> None:
     follower = desk.got(desk.join(instance="b", can_skip=True), JoinReply)
     assert not follower.skip_assignment
     assert follower.leader == reply.member_id
+
+
+def test_one_that_restarts_gets_its_place_back_in_a_full_group() -> None:
+    desk = Desk(GroupSettings(max_members=2))
+    static_pair(desk)
+    desk.got(desk.join(instance="c"), GroupFull)
+    assert desk.got(desk.join(instance="b"), JoinReply).generation == 1
 
 
 def test_the_new_id_survives_a_restart_of_the_broker() -> None:

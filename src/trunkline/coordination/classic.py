@@ -17,7 +17,7 @@ member that leaves starts no rebalance.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from dataclasses import replace
 
 from trunkline.coordination.commands import (
     GroupSettings,
@@ -45,9 +45,6 @@ from trunkline.model.errors import (
     UnknownMember,
 )
 from trunkline.model.ids import GroupId, MemberId
-
-_SHORTEST_WAIT_MS: Final = 1_000
-"""A rebalance timeout of 0 would remove members before they can answer, and wait for absent ones without a pause."""
 
 
 class ClassicGroup:
@@ -111,12 +108,9 @@ class ClassicGroup:
     # ── join ────────────────────────────────────────────────────────────────────────────────────
 
     def join(self, join: Join, new_suffix: Callable[[], str], now_ms: int, out: Outcome) -> None:
-        self._refuse_when_full(join.member_id, now_ms, out)
-        if self.state is GroupState.EMPTY:
-            can_follow = bool(join.protocol_type and join.protocols)
-        else:
-            can_follow = self.protocol_type == join.protocol_type and self.roster.shares_a_protocol(join.protocols)
-        if not can_follow:
+        self._refuse_when_full(join, now_ms, out)
+        same_type = self.protocol_type == join.protocol_type
+        if self.state is not GroupState.EMPTY and not (same_type and self.roster.shares_a_protocol(join.protocols)):
             raise InconsistentProtocol(
                 f"group {self.id} is of type {self.protocol_type!r} and its members share no protocol with "
                 f"{[name for name, _ in join.protocols]} of type {join.protocol_type!r}"
@@ -128,21 +122,22 @@ class ClassicGroup:
         else:
             self._rejoin(join, self.roster.known(join.member_id, join.instance_id), now_ms, out)
 
-    def _refuse_when_full(self, member_id: MemberId, now_ms: int, out: Outcome) -> None:
+    def _refuse_when_full(self, join: Join, now_ms: int, out: Outcome) -> None:
         """While members join, those that have joined count, so that the last to come back is the one too many."""
-        member, most = self.roster.get(member_id), self._settings.max_members
+        member = self.roster.get(join.member_id) if join.member_id else self.roster.of_instance(join.instance_id)
+        most = self._settings.max_members
         if self.state is GroupState.EMPTY:
             full = False
         elif self.state is GroupState.PREPARING_REBALANCE:
             full = (member is None or member.join_ticket is None) and self.roster.waiting_joins >= most
         else:
             full = member is None and len(self.roster) >= most
-        if not full and (member_id or len(self.roster.pending) < most):
+        if not full and (join.member_id or len(self.roster.pending) < most):
             return
         if member is not None:
             self._drop(member, out)
             self._rebalance(now_ms, out)
-        self.roster.pending.discard(member_id)
+        self.roster.pending.discard(join.member_id)
         raise GroupFull(f"group {self.id} has {most} members, which is the most a group may have")
 
     def _join_without_id(self, join: Join, new_suffix: Callable[[], str], now_ms: int, out: Outcome) -> None:
@@ -184,7 +179,7 @@ class ClassicGroup:
 
     def _replace(self, before: Member, join: Join, member_id: MemberId, now_ms: int, out: Outcome) -> None:
         """A static member that has restarted: it takes over its old place, and whoever still uses that is fenced."""
-        leader_before = self.roster.leader_id
+        leader_before = self.roster.leader_id or before.id
         member = Member.joining(join, member_id)
         for ticket in self.roster.replace(before, member):
             out.answer(ticket, FencedInstance(f"{member.id} took over instance {member.instance_id} from {before.id}"))
@@ -192,32 +187,19 @@ class ClassicGroup:
         self.touch(member, now_ms)
         if self.state is GroupState.STABLE and self.roster.choose_protocol() == self.protocol:
             self._store({one.id: one.assignment for one in self.roster}, now_ms, out)
-            leads = member.id == self.roster.leader_id
-            if join.can_skip_assignment:
-                out.answer(join.ticket, self._joined(member, skip_assignment=leads))
-            else:  # a leader that is told of its old id does not assign, so the assignment stays
-                out.answer(join.ticket, self._joined(member, leader_id=leader_before, as_follower=True))
+            reply = self._joined(member, skip_assignment=member.id == self.roster.leader_id)
+            if not join.can_skip_assignment:  # a leader that is told of its old id does not assign either
+                reply = replace(reply, leader=leader_before, members=(), skip_assignment=False)
+            out.answer(join.ticket, reply)
         else:
             self.roster.park_join(member, join.ticket)
             self._rebalance(now_ms, out)
 
-    def _joined(
-        self,
-        member: Member,
-        *,
-        skip_assignment: bool = False,
-        as_follower: bool = False,
-        leader_id: MemberId | None = None,
-    ) -> JoinReply:
-        leads = member.id == self.roster.leader_id and not as_follower
+    def _joined(self, member: Member, *, skip_assignment: bool = False) -> JoinReply:
+        leader_id = self.roster.leader_id or MemberId("")
+        members = self.roster.subscriptions(self.protocol) if member.id == leader_id else ()
         return JoinReply(
-            member.id,
-            self.generation,
-            self.protocol_type,
-            self.protocol,
-            leader_id or self.roster.leader_id or MemberId(""),
-            self.roster.subscriptions(self.protocol) if leads else (),
-            skip_assignment,
+            member.id, self.generation, self.protocol_type, self.protocol, leader_id, members, skip_assignment
         )
 
     # ── rebalance ───────────────────────────────────────────────────────────────────────────────
@@ -238,17 +220,13 @@ class ClassicGroup:
         self.state = GroupState.PREPARING_REBALANCE
         if from_empty:
             delay_ms = self._settings.initial_rebalance_delay_ms
-            self._initial_delay_left_ms = max(self._patience_ms - delay_ms, 0)
+            self._initial_delay_left_ms = max(self.roster.patience_ms - delay_ms, 0)
             self._extend_initial_delay = False
             self._timers.set(Timeout.JOIN, now_ms + delay_ms)
         elif self.roster.all_joined:
             self._complete_join(now_ms, out)
         else:
-            self._timers.set(Timeout.JOIN, now_ms + self._patience_ms)
-
-    @property
-    def _patience_ms(self) -> int:
-        return max(self.roster.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
+            self._timers.set(Timeout.JOIN, now_ms + self.roster.patience_ms)
 
     def _call_off_syncs(self, now_ms: int, out: Outcome) -> None:
         for member in self.roster:
@@ -274,7 +252,7 @@ class ClassicGroup:
         for member in [one for one in self.roster if one.join_ticket is None and one.instance_id is None]:
             self._drop(member, out)
         if len(self.roster) and not self.roster.elect_joined_leader():
-            self._timers.set(Timeout.JOIN, now_ms + self._patience_ms)
+            self._timers.set(Timeout.JOIN, now_ms + self.roster.patience_ms)
             return
         self._initial_delay_left_ms = None
         self.generation += 1
@@ -290,7 +268,7 @@ class ClassicGroup:
             member.is_new = False
             self.touch(member, now_ms)
             self.roster.unsynced.add(member.id)
-        self._timers.set(Timeout.SYNC, now_ms + self._patience_ms)
+        self._timers.set(Timeout.SYNC, now_ms + self.roster.patience_ms)
 
     # ── sync ────────────────────────────────────────────────────────────────────────────────────
 

@@ -55,6 +55,7 @@ from trunkline.coordination.deadlines import Deadlines, Key, Timeout
 from trunkline.coordination.facts import Fact, GroupDeleted, GroupStored, OffsetCommitted, OffsetDeleted
 from trunkline.model.errors import (
     GroupNotEmpty,
+    InconsistentProtocol,
     InvalidGroupId,
     InvalidSessionTimeout,
     TrunklineError,
@@ -197,6 +198,8 @@ class Coordinator:
             raise InvalidSessionTimeout(
                 f"a session timeout of {join.session_timeout_ms} ms: from {least_ms} to {most_ms} is allowed"
             )
+        if not join.protocol_type or not join.protocols:
+            raise InconsistentProtocol("a member must name its protocol type and at least one protocol")
         group = self._groups.get(join.group_id)
         if group is None:
             if join.member_id:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from sys import intern
+from typing import Final
 
 from trunkline.coordination.commands import Join, JoinedMember, Protocols, Ticket
 from trunkline.coordination.facts import StoredMember
 from trunkline.model.errors import FencedInstance, UnknownMember
 from trunkline.model.ids import MemberId
+
+_SHORTEST_WAIT_MS: Final = 1_000
+"""A rebalance timeout of 0 would remove members before they can answer, and wait for absent ones without a pause."""
 
 
 class Member:
@@ -213,8 +217,9 @@ class Roster:
         return self.waiting_joins == len(self._members) and not self.pending
 
     @property
-    def rebalance_timeout_ms(self) -> int:
-        return max((member.rebalance_timeout_ms for member in self), default=0)
+    def patience_ms(self) -> int:
+        """How long to wait for members to join or to sync: as long as the most patient one asks for."""
+        return max(_SHORTEST_WAIT_MS, max((member.rebalance_timeout_ms for member in self), default=0))
 
     def shares_a_protocol(self, protocols: Protocols) -> bool:
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
