@@ -7,6 +7,7 @@ that passes without being listed is announced, and `--update` writes it in.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,14 @@ def run_checks(checks: Mapping[str, Callable[[Given], None]], given: Given, matc
         try:
             check(given)
         except Exception as error:
-            yield Result(name, False, time.monotonic() - began, f"{type(error).__name__}: {error}")
+            yield Result(name, False, time.monotonic() - began, _told(error))
         else:
             yield Result(name, True, time.monotonic() - began)
+
+
+def _told(error: Exception) -> str:
+    """The error's words, or the line that raised it where it has none (a bare assert)."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"{type(error).__name__}: {str(error) or f'{place.line} (line {place.lineno} of {Path(place.filename).name})'}"
+    )

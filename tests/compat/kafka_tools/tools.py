@@ -126,6 +126,12 @@ class Tools:
         assert producer.flush(20) == 0, f"records for {name} were not accepted"
         return name
 
+    def drop_topic(self, name: str) -> None:
+        """Removes a topic that a tool makes under a fixed name, if it is there."""
+        if name in self.topics():
+            self._admin.delete_topics([name])[name].result(20)
+            wait_until(lambda: name not in self.topics(), f"the end of {name}")
+
     def new_group(self, topic: str, offset: int) -> str:
         """A group without members that has committed `offset` in partition 0."""
         name = self.new_name("group")
