@@ -223,7 +223,7 @@ class Bench:
     @contextlib.contextmanager
     def _topic(self, contender: Contender, partitions: int) -> Iterator[str]:
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+        from confluent_kafka.admin import AdminClient, NewTopic
 
         self._topics += 1
         name = f"bench-{self._topics}"

@@ -23,7 +23,7 @@ def make_topic(address: str, topic: str, partitions: int) -> AdminClient:
 class Worker:
     """A consumer on a thread of its own, as a service would run it."""
 
-    def __init__(self, address: str, group: str, topic: str, strategy: str = "range,roundrobin", **config: Any) -> None:
+    def __init__(self, address: str, group: str, topic: str, config: dict[str, Any] | None = None) -> None:
         self.seen: Counter[bytes] = Counter()
         self.assigned: set[int] = set()
         self.complaints: list[str] = []
@@ -34,9 +34,8 @@ class Worker:
             "auto.offset.reset": "earliest",
             "session.timeout.ms": 6000,
             "heartbeat.interval.ms": 200,
-            "partition.assignment.strategy": strategy,
             "error_cb": lambda error: self.complaints.append(str(error)),
-            **config,
+            **(config or {}),
         }
         self._consumer = Consumer(settings, logger=logging.getLogger("tests.worker"))
         self._consumer.subscribe([topic])
@@ -79,7 +78,8 @@ def test_partitions_are_shared_and_taken_over_when_a_member_leaves(broker_addres
 
 def test_cooperative_members_share_too(broker_address: str, topic: str) -> None:
     make_topic(broker_address, topic, 4)
-    workers = [Worker(broker_address, f"g-{topic}", topic, "cooperative-sticky") for _ in range(2)]
+    strategy = {"partition.assignment.strategy": "cooperative-sticky"}
+    workers = [Worker(broker_address, f"g-{topic}", topic, strategy) for _ in range(2)]
     try:
         eventually(lambda: all(len(w.assigned) == 2 for w in workers), "two members have two partitions each")
     finally:
@@ -90,20 +90,23 @@ def test_cooperative_members_share_too(broker_address: str, topic: str) -> None:
 def test_a_static_member_comes_back_without_disturbing_the_others(broker_address: str, topic: str) -> None:
     admin = make_topic(broker_address, topic, 4)
     group = f"g-{topic}"
-    config = {"session.timeout.ms": 30000}
-    workers = [Worker(broker_address, group, topic, **{"group.instance.id": f"i{n}"}, **config) for n in range(2)]
+
+    def worker(instance: str) -> Worker:
+        return Worker(broker_address, group, topic, {"group.instance.id": instance, "session.timeout.ms": 30000})
+
+    workers = [worker("i0"), worker("i1")]
     try:
         eventually(lambda: shares(workers) == [0, 1, 2, 3] and all(w.assigned for w in workers), "both have a share")
         before = set(workers[0].assigned)
         workers.pop().stop()
-        workers.append(Worker(broker_address, group, topic, **{"group.instance.id": "i1"}, **config))
+        workers.append(worker("i1"))
         eventually(lambda: shares(workers) == [0, 1, 2, 3], "the member that came back has its share again")
         assert workers[0].assigned == before
         described = admin.describe_consumer_groups([group])[group].result(20)
         assert {member.group_instance_id for member in described.members} == {"i0", "i1"}
     finally:
-        for worker in workers:
-            worker.stop()
+        for each in workers:
+            each.stop()
 
 
 def test_twenty_members_that_come_and_go_settle_and_read_everything(broker_address: str, topic: str) -> None:

@@ -6,7 +6,7 @@ import struct
 import time
 
 import pytest
-from tests.support.raw_kafka import RawKafka, batch
+from tests.support.raw_kafka import RawKafka, batch, records_of
 from tests.support.waiting import eventually
 
 from trunkline.model.limits import MAX_DECOMPRESSED_BYTES
@@ -45,7 +45,7 @@ def produce(client: RawKafka, topic: str, records: bytes | None, **how: int) -> 
 def fetch_bytes(client: RawKafka, topic: str) -> bytes:
     asked = FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
     answer = client.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[asked]), 12, FetchResponse)
-    return bytes(answer.responses[0].partitions[0].records or b"")
+    return records_of(answer.responses[0].partitions[0])
 
 
 @pytest.fixture

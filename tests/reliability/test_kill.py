@@ -12,7 +12,7 @@ from tests.support.server import Server
 
 
 def test_acknowledged_messages_survive_kills_in_order_and_once(server: Server, topic: str) -> None:
-    acknowledged: list[tuple[int, bytes]] = []
+    acknowledged: list[tuple[int | None, bytes | None]] = []
     failed: list[object] = []
 
     def delivered(error: object, message: Message) -> None:

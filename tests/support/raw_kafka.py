@@ -6,12 +6,13 @@ import socket
 import struct
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from trunkline.record.compression import NONE, Compression
 from trunkline.record.records import Record, encode_batch
 from trunkline.wire.kafka.frame import decode_response, encode_request
 from trunkline.wire.kafka.message import Message
+from trunkline.wire.kafka.messages.fetch_response import PartitionData
 
 M = TypeVar("M", bound=Message)
 
@@ -34,7 +35,7 @@ class RawKafka:
         got, message = decode_response(key, version, memoryview(self.receive_frame()))
         assert got == correlation_id, "answers must come in the order of the requests"
         assert isinstance(message, response)
-        return cast(M, message)
+        return message
 
     def ask(self, request: Message, version: int, response: type[M]) -> M:
         self.send(request, version)
@@ -71,6 +72,13 @@ class RawKafka:
                 raise ConnectionError("the broker closed the connection")
             data += part
         return bytes(data)
+
+
+def records_of(partition: PartitionData) -> bytes:
+    """The record bytes of a fetch answer."""
+    records = partition.records
+    assert not isinstance(records, (list, tuple))
+    return bytes(records or b"")  # type: ignore[arg-type]
 
 
 def batch(

@@ -45,18 +45,18 @@ class FactLog:
         self._now_ms = now_ms
         self._grown_bytes = 0
         self._snapshot_bytes = 0
-        self._behind = False
+        self.behind = False
         """A write failed, so the topic lacks facts that memory has: the next write starts with a snapshot."""
 
     def write(self, facts: list[KeyValue]) -> None:
         """Facts are safe from kill -9 when this returns; StorageFailed when they are not."""
-        due = self._behind or self._grown_bytes > max(_LEAST_GROWTH_BYTES, _GROWTH * self._snapshot_bytes)
-        self._behind = True
+        due = self.behind or self._grown_bytes > max(_LEAST_GROWTH_BYTES, _GROWTH * self._snapshot_bytes)
+        self.behind = True
         if due:
             self._write_snapshot()
         else:
             self._grown_bytes += self._append(facts)
-        self._behind = False
+        self.behind = False
 
     def read(self) -> Iterator[KeyValue]:
         """Everything that is kept, oldest first. Blocks; only at start."""

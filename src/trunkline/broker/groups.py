@@ -97,7 +97,7 @@ class Groups:
     def _settle(self, outcome: Outcome, asked: Ticket | None) -> Reply | TrunklineError | None:
         """Write the facts, then let the replies go; gives the one for `asked`."""
         failure: TrunklineError | None = None
-        if outcome.facts:
+        if outcome.facts or self._facts.behind:
             try:
                 self._facts.write([encode(fact) for fact in outcome.facts])
             except TrunklineError as error:

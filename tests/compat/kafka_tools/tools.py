@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from bench.kafka_server import java_command
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 
 # Tools live for a second: the quick compiler and the plain collector start fastest.
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256M")

@@ -22,6 +22,7 @@ class ErrorCode(IntEnum):
     MESSAGE_TOO_LARGE = 10
     OFFSET_METADATA_TOO_LARGE = 12
     COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
     INVALID_TOPIC_EXCEPTION = 17
     INVALID_REQUIRED_ACKS = 21
     ILLEGAL_GENERATION = 22
@@ -95,6 +96,7 @@ CODES: Final[Mapping[type[TrunklineError], ErrorCode]] = {
     errors.UnknownGroup: ErrorCode.GROUP_ID_NOT_FOUND,
     errors.GroupNotEmpty: ErrorCode.NON_EMPTY_GROUP,
     errors.GroupSubscribed: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,
     errors.UnknownMember: ErrorCode.UNKNOWN_MEMBER_ID,
     errors.MemberIdRequired: ErrorCode.MEMBER_ID_REQUIRED,
     errors.IllegalGeneration: ErrorCode.ILLEGAL_GENERATION,

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 from trunkline.coordination import commands as ask
 from trunkline.coordination.commands import Ticket
 from trunkline.coordination.facts import Committed
-from trunkline.model.errors import TrunklineError
+from trunkline.model.errors import TrunklineError, UnknownGroup
 from trunkline.model.ids import Epoch, GroupId, MemberId, Offset, TopicId
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import ErrorCode, code_of
@@ -110,9 +110,12 @@ def _commit(
     try:
         reply = cast(ask.CommitReply, call.broker.groups.ask(command))
     except TrunklineError as error:
+        code = group_code_of(error)
+        if isinstance(error, UnknownGroup) and call.version < 9:
+            code = ErrorCode.ILLEGAL_GENERATION
         for places in slots:
             for place in places:
-                place.error_code = group_code_of(error)
+                place.error_code = code
         return
     for places, (_, results) in zip(slots, reply.topics, strict=True):
         for place, (_, failure) in zip(places, results, strict=True):
