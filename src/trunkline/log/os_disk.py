@@ -14,7 +14,6 @@ from trunkline.log.disk import Buffer, File
 
 _MOST_BUFFERS: Final = 1024
 """How many buffers one pwritev takes (IOV_MAX)."""
-_ZEROS: Final = bytes(1024 * 1024)
 _datasync: Final = getattr(os, "fdatasync", os.fsync)  # macOS has fsync only
 
 
@@ -59,9 +58,7 @@ class OsFile:
 
     def preallocate(self, size: int) -> None:
         os.ftruncate(self._fd, 0)
-        position = 0
-        while position < size:
-            position += os.pwrite(self._fd, _ZEROS[: size - position], position)
+        os.posix_fallocate(self._fd, 0, size)
         os.fsync(self._fd)
 
     def datasync(self) -> None:

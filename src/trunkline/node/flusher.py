@@ -33,29 +33,34 @@ class Flusher:
         self._on_synced = on_synced
         self._on_failed = on_failed
         self._loop = asyncio.get_running_loop()
-        self._work = threading.Event()
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self._idle = True
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
         """Something was appended to the journal. Cheap, and called from the loop only."""
-        if not self._work.is_set():
-            self._work.set()
+        if self._idle:
+            self._idle = False
+            self._gate.release()
 
     def stop(self) -> None:
         """Sync what is left and end the thread."""
         self._stopping = True
-        self._work.set()
+        self.wake()
         self._thread.join()
 
     def _run(self) -> None:
         try:
             while True:
-                self._work.wait()
-                self._work.clear()
+                self._gate.acquire()
+                # Both before the flush: a wake from here on opens the gate again, what came before a stop is flushed.
+                self._idle = True
+                stopping = self._stopping
                 self._flush_all()
-                if self._stopping:
+                if stopping:
                     return
         except StorageFailed as error:
             self._tell(self._on_failed, error)

@@ -11,7 +11,7 @@ from typing import Final
 
 from trunkline.wire.kafka.errors import MalformedMessage
 
-SCRATCH_BYTES: Final = 256 * 1024
+SCRATCH_BYTES: Final = 64 * 1024
 _SIZE_BYTES: Final = 4
 _SMALLEST_FRAME: Final = 8
 """A request header has at least a key, a version and a correlation id."""
