@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,10 @@ def main() -> int:
         _say(f"error: {error}")
         return 2
     facts |= bench.versions
+    if bench.others:
+        facts["taken by others while measuring"] = (
+            f"median {statistics.median(bench.others):.0%}, worst {max(bench.others):.0%} of the machine's CPU"
+        )
     print("\n" + report.table(results))
     for failure in results.failures:
         print(f"failed: {failure}")
@@ -91,9 +96,9 @@ def _plan(args: argparse.Namespace) -> Plan:
         partitions=(1,),
         rounds=2,
         burst_s=2.0,
-        latency_s=6.0,
+        latency_s=5.0,
         latency_rounds=1,
-        warm_up_s=(8.0, 12.0),
+        warm_up_s=(6.0, 10.0),
         starts=1,
         time_limit_s=90.0,
     )

@@ -101,6 +101,12 @@ def cpu_seconds(pid: int) -> float:
     return ticks / _TICKS_PER_S
 
 
+def machine_busy_s() -> float:
+    """CPU time that the whole machine has spent on anything since it started, time stolen from it included."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = Path("/proc/stat").read_text().split(None, 9)[1:9]
+    return sum(map(int, (user, nice, system, irq, softirq, steal))) / _TICKS_PER_S
+
+
 def rss_bytes(pid: int) -> int:
     total = 0
     for member in process_tree(pid):

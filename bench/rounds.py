@@ -24,6 +24,7 @@ _LATENCY_RATE_PER_S = 1_000
 _LATENCY_MESSAGE_BYTES = 100
 _SETTLE_S = 3.0
 _FLAT_WITHIN = 0.05
+_DISTURBING_SHARE = 0.1
 _LOG_ERRORS = 3  # syslog level: librdkafka tells of harmless purges at 6
 
 
@@ -79,6 +80,7 @@ class Bench:
         self._topics = 0
         self.results = Results()
         self.versions: dict[str, str] = {}
+        self.others: list[float] = []
 
     def run(self) -> Results:
         if "startup" in self._plan.scenarios:
@@ -169,13 +171,13 @@ class Bench:
     ) -> None:
         title = f"{case}, round {number}/{self._plan.rounds}"
         with self._topic(contender, partitions) as topic:
-            produced = workload.run(self._task("produce", contender, topic, partitions, message_bytes))
+            produced = self._client(self._task("produce", contender, topic, partitions, message_bytes))
             self._add(results.produce_rate(case), results.produce_cpu(case), contender, produced)
             self._note(f"produce {title}", contender.label, _told(produced))
             if contender.key == KAFKA_FLUSH:  # reading costs the same however it was written
                 return
             task = self._task("consume", contender, topic, partitions, message_bytes, limit=produced.messages)
-            consumed = workload.run(task)
+            consumed = self._client(task)
             self._add(results.consume_rate(case), results.consume_cpu(case), contender, consumed)
             self._note(f"consume {title}", contender.label, _told(consumed))
 
@@ -195,19 +197,21 @@ class Bench:
                     duration_s=self._plan.latency_s,
                     rate_per_s=_LATENCY_RATE_PER_S,
                 )
-                outcome = workload.run(task)
+                outcome = self._client(task)
                 self.results.add(results.LATENCY_P50, contender.key, outcome.p50_ms)
                 self.results.add(results.LATENCY_P99, contender.key, outcome.p99_ms)
                 self.results.add(results.LATENCY_CPU, contender.key, outcome.cpu_us_per_message)
                 told = f"p50 {outcome.p50_ms:.2f} ms, p99 {outcome.p99_ms:.2f} ms, {outcome.cpu_us_per_message:.0f} µs"
-                self._note(f"latency, round {number}/{self._plan.latency_rounds}", contender.label, told)
+                self._note(
+                    f"latency, round {number}/{self._plan.latency_rounds}", contender.label, told + _disturbed(outcome)
+                )
 
     def _turns(self, contenders: Sequence[Contender], rounds: int) -> Iterator[tuple[int, Contender]]:
         for number in range(1, rounds + 1):
-            if number > 1 and time.monotonic() - self._began > self._plan.time_limit_s:
-                self._say(f"time limit reached: {number - 1} of {rounds} rounds done here")
-                return
             for contender in contenders if number % 2 else reversed(contenders):
+                if number > 1 and time.monotonic() - self._began > self._plan.time_limit_s:
+                    self._say(f"time limit reached in round {number} of {rounds}")
+                    return
                 os.sync()
                 yield number, contender
 
@@ -262,6 +266,11 @@ class Bench:
             rate_per_s=rate_per_s,
         )
 
+    def _client(self, task: Task) -> Outcome:
+        outcome = workload.run(task)
+        self.others.append(outcome.others)
+        return outcome
+
     def _note(self, what: str, who: str, figures: str) -> None:
         self._say(f"[{time.monotonic() - self._began:4.0f} s] {what}: {who} {figures}")
 
@@ -275,7 +284,11 @@ def _one_per_server(contenders: Sequence[Contender]) -> list[Contender]:
 
 
 def _told(outcome: Outcome) -> str:
-    return f"{outcome.per_second / 1e3:,.0f} k msg/s, {outcome.cpu_us_per_message:.2f} µs"
+    return f"{outcome.per_second / 1e3:,.0f} k msg/s, {outcome.cpu_us_per_message:.2f} µs{_disturbed(outcome)}"
+
+
+def _disturbed(outcome: Outcome) -> str:
+    return f" (others took {outcome.others:.0%} of the machine)" if outcome.others > _DISTURBING_SHARE else ""
 
 
 def _bytes(count: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import statistics
 import struct
 import subprocess
@@ -46,11 +47,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`broker_cpu_s` is what the broker's processes used between the first and the last message."""
+    """`broker_cpu_s` is what the broker's processes used between the first and the last message.
+
+    `others` is the share of the machine that neither broker nor client used: what makes a figure doubtful.
+    """
 
     messages: int
     elapsed_s: float
     broker_cpu_s: float
+    others: float
     p50_ms: float = 0.0
     p99_ms: float = 0.0
 
@@ -61,6 +66,24 @@ class Outcome:
     @property
     def cpu_us_per_message(self) -> float:
         return self.broker_cpu_s / self.messages * 1e6
+
+
+class _Window:
+    """The stretch of time that is measured: from its making to `close`."""
+
+    def __init__(self, task: Task) -> None:
+        self._pid = task.broker_pid
+        self._broker_s, self._own_s = probe.cpu_seconds(self._pid), time.process_time()
+        self._busy_s = probe.machine_busy_s()
+        self.began = time.perf_counter()
+
+    def close(self, messages: int) -> Outcome:
+        elapsed_s = time.perf_counter() - self.began
+        broker_s = probe.cpu_seconds(self._pid) - self._broker_s
+        own_s = time.process_time() - self._own_s
+        others_s = probe.machine_busy_s() - self._busy_s - broker_s - own_s
+        share = max(0.0, others_s) / (elapsed_s * (os.cpu_count() or 1))
+        return Outcome(messages, elapsed_s, broker_s, share)
 
 
 def run(task: Task) -> Outcome:
@@ -84,8 +107,8 @@ def _produce(task: Task) -> Outcome:
     producer.list_topics(task.topic, timeout=10)
     value = b"x" * task.message_bytes
     sent = 0
-    cpu_before, began = probe.cpu_seconds(task.broker_pid), time.perf_counter()
-    ends = began + task.duration_s
+    window = _Window(task)
+    ends = window.began + task.duration_s
     while sent < task.limit and time.perf_counter() < ends:
         while len(producer) > _QUEUE_HIGH_WATER:
             producer.poll(0.001)
@@ -94,11 +117,11 @@ def _produce(task: Task) -> Outcome:
         sent += _BURST
         producer.poll(0)
     left = producer.flush(_DEADLINE_S)
-    elapsed, cpu = time.perf_counter() - began, probe.cpu_seconds(task.broker_pid) - cpu_before
+    outcome = window.close(sent)
     stored = _stored(task)
     if left or stored != sent:
         raise SystemExit(f"{sent} messages sent, {left} still unsent, {stored} in the log")
-    return Outcome(sent, elapsed, cpu)
+    return outcome
 
 
 def _stored(task: Task) -> int:
@@ -129,18 +152,18 @@ def _consume(task: Task) -> Outcome:
     )
     consumer.list_topics(task.topic, timeout=10)
     received = 0
-    cpu_before, began = probe.cpu_seconds(task.broker_pid), time.perf_counter()
+    window = _Window(task)
     consumer.assign([TopicPartition(task.topic, partition, 0) for partition in range(task.partitions)])
     while received < task.limit:
-        if time.perf_counter() - began > _DEADLINE_S:
+        if time.perf_counter() - window.began > _DEADLINE_S:
             raise SystemExit(f"{received} of {task.limit} messages came within {_DEADLINE_S:.0f} s")
         for message in consumer.consume(10_000, 0.1):
             if message.error():
                 raise SystemExit(str(message.error()))
             received += 1
-    elapsed, cpu = time.perf_counter() - began, probe.cpu_seconds(task.broker_pid) - cpu_before
+    outcome = window.close(received)
     consumer.close()
-    return Outcome(received, elapsed, cpu)
+    return outcome
 
 
 def _latency(task: Task) -> Outcome:
@@ -155,19 +178,19 @@ def _latency(task: Task) -> Outcome:
     producer.flush(_DEADLINE_S)
     receiver.wait_for(1)
     count = int(task.rate_per_s * task.duration_s)
-    cpu_before, began = probe.cpu_seconds(task.broker_pid), time.perf_counter()
+    window = _Window(task)
     for number in range(count):
-        pause = began + number / task.rate_per_s - time.perf_counter()
+        pause = window.began + number / task.rate_per_s - time.perf_counter()
         if pause > 0:
             time.sleep(pause)
         producer.produce(task.topic, _STAMP.pack(time.perf_counter_ns()) + padding)
         producer.poll(0)
     producer.flush(_DEADLINE_S)
     receiver.wait_for(count + 1)
-    elapsed, cpu = time.perf_counter() - began, probe.cpu_seconds(task.broker_pid) - cpu_before
+    outcome = window.close(count)
     settled = receiver.latencies_ms[1 + count // 6 :]  # the first part warms the path
     cuts = statistics.quantiles(settled, n=100)
-    return Outcome(count, elapsed, cpu, p50_ms=cuts[49], p99_ms=cuts[98])
+    return dataclasses.replace(outcome, p50_ms=cuts[49], p99_ms=cuts[98])
 
 
 class _Receiver(threading.Thread):
