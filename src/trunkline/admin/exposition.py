@@ -77,13 +77,8 @@ def _traffic(stats: Stats) -> Iterator[Metric]:
         ("messages_in", "Messages written to logs.", stats.messages_in),
         ("batches_in", "Record batches written to logs.", stats.batches_in),
         ("bytes_in", "Bytes of record batches written to logs.", stats.bytes_in),
-        ("messages_out", "Messages read from logs by clients.", stats.messages_out),
         ("bytes_out", "Bytes of record batches read from logs by clients.", stats.bytes_out),
         ("duplicate_batches", "Batches sent again by a producer and not written again.", stats.duplicate_batches),
-        ("produce_requests", "Requests to write records.", stats.produce_requests),
-        ("fetch_requests", "Requests to read records.", stats.fetch_requests),
-        ("throttled_requests", "Requests held back by a quota.", stats.throttled_requests),
-        ("throttled_seconds", "Time that requests were held back by quotas.", stats.throttled_seconds),
     ):
         yield CounterMetricFamily(f"trunkline_{name}_total", help_text, value)
     yield _counters("trunkline_errors_total", "Errors that clients were answered with.", "error", stats.errors)

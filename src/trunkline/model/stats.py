@@ -73,17 +73,12 @@ class Stats:
         "connections",
         "duplicate_batches",
         "errors",
-        "fetch_requests",
         "journal_bytes_synced",
         "journal_flush",
         "loop_lag_max_seconds",
         "loop_lag_seconds",
         "messages_in",
-        "messages_out",
-        "produce_requests",
         "request_latency",
-        "throttled_requests",
-        "throttled_seconds",
     )
 
     def __init__(self) -> None:
@@ -91,14 +86,9 @@ class Stats:
         self.batches_in = 0
         self.bytes_in = 0
         """Of record batches as they are stored; what went over sockets is counted per protocol."""
-        self.messages_out = 0
         self.bytes_out = 0
         self.duplicate_batches = 0
         """Sent again by an idempotent producer, and not written again."""
-        self.produce_requests = 0
-        self.fetch_requests = 0
-        self.throttled_requests = 0
-        self.throttled_seconds = 0.0
         self.journal_flush = LatencyHistogram()
         """One observation per sync of the journal; its count is the number of flushes."""
         self.journal_bytes_synced = 0

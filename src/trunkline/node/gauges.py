@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from trunkline.admin.metrics import ConsumerLag, Gauges, PartitionGauges
 from trunkline.broker.broker import Broker
-from trunkline.log.store import LogStore
 
 
-def gauges(broker: Broker, logs: LogStore) -> Gauges:
+def gauges(broker: Broker, journal: Path | None) -> Gauges:
     def partitions() -> Iterator[PartitionGauges]:
         for partition in broker.topics.all_partitions():
             log = partition.log
@@ -30,7 +30,7 @@ def gauges(broker: Broker, logs: LogStore) -> Gauges:
 
     return Gauges(
         partitions=partitions,
-        journal_bytes=lambda: logs.journal.stats.synced_bytes if logs.journal is not None else 0,
+        journal_bytes=(lambda: sum(file.stat().st_size for file in journal.iterdir())) if journal else None,
         groups_by_state=groups_by_state,
         consumer_lag=consumer_lag,
     )

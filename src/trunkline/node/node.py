@@ -130,7 +130,9 @@ class Node:
             await self.listeners["kafka"].serve(self._face)
         if "http" in self.listeners:
             addresses = {name: listener.address for name, listener in self.listeners.items()}
-            metrics = Metrics(self.stats, gauges(self.broker, self._logs))
+            metrics = Metrics(
+                self.stats, gauges(self.broker, None if self.settings.memory else self.settings.data / "journal")
+            )
             self._http = LazyHttp(self.listeners["http"], metrics, self._not_ready, addresses, self._run_blocking)
 
     async def stop(self) -> None:

@@ -231,6 +231,7 @@ class KafkaSession(asyncio.BufferedProtocol):
             stats.of_request(answer.name).observe(now - answer.started)
             ready.extend(chunks)
         if ready:
+            self._face.connections.sent_bytes += sum(map(len, ready))
             self._transport.writelines(ready)
         if was_full:
             self._update_reading()
