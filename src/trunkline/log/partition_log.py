@@ -25,7 +25,7 @@ from trunkline.log.hot_tail import HotTail, PartitionTail
 from trunkline.log.index import OFFSET_ENTRY_BYTES, IndexCache, SegmentIndex
 from trunkline.log.journal import Journal
 from trunkline.log.journal_format import EntryKind
-from trunkline.log.producers import Producers, decode_producers
+from trunkline.log.producers import KnownBatch, Producers, decode_producers
 from trunkline.log.read import ColdPlan, Read, SegmentView, Snapshot
 from trunkline.log.segment import MOST_RELATIVE_OFFSET, Segment
 from trunkline.log.segments import load_active, load_sealed
@@ -131,15 +131,14 @@ class PartitionLog:
         BatchTooLarge, InvalidTimestamp, InvalidRecord, InvalidProducerEpoch, OutOfOrderSequence: nothing was changed.
         StorageFull, StorageFailed: nothing was appended.
         """
-        self._load()
+        if not self._loaded:
+            self._load()
         config, journal = self.config, self._shared.journal
         size = _check_batches(batches, config, now_ms)
-        known = self.producers.check([header for header, _ in batches])
-        if known is not None:
-            time_ms = known.timestamp if config.timestamp_type is TimestampType.APPEND else -1
-            # What it repeats may not be durable yet: the newest ticket covers it.
-            ticket = journal.last_ticket if journal and config.durability is Durability.FSYNC else None
-            return Appended(known.base_offset, known.last_offset, time_ms, ticket, True)
+        if any(header.producer_id >= 0 for header, _ in batches):
+            known = self.producers.check([header for header, _ in batches])
+            if known is not None:
+                return self._duplicate(known)
         if journal is not None:
             journal.check_writable()
         base_offset = self.end
@@ -152,6 +151,13 @@ class PartitionLog:
                 [(EntryKind.APPENDED, self.topic_id, self.partition, base_offset, buffers)], frees_room=True
             )
         return Appended(base_offset, self.end - 1, append_time_ms, ticket, False)
+
+    def _duplicate(self, known: KnownBatch) -> Appended:
+        time_ms = known.timestamp if self.config.timestamp_type is TimestampType.APPEND else -1
+        # What it repeats may not be durable yet: the newest ticket covers it.
+        journal = self._shared.journal
+        ticket = journal.last_ticket if journal and self.config.durability is Durability.FSYNC else None
+        return Appended(known.base_offset, known.last_offset, time_ms, ticket, True)
 
     def append_recovered(self, batches: Batches, now_ms: int) -> None:
         """Batches that already have their place in the log, from the journal. The next offset must be theirs."""
@@ -194,7 +200,8 @@ class PartitionLog:
         if header.producer_id >= 0:
             self.producers.replay(header, now_ms)
         self._unsynced[active] = None
-        self._touch()
+        if not self._dirty:
+            self._touch()
 
     def _undo_write(self, active: Segment, position: int) -> None:
         """Half-written batches must not be found by a recovery. Without success here its checks still find them out."""
@@ -343,7 +350,7 @@ class PartitionLog:
 
     def _first_kept(self, now_ms: int, end: int) -> int:
         config = self.config
-        excess = self.size_bytes - config.retention_bytes if config.retention_bytes != FOREVER else 0
+        excess = self.size_bytes - config.retention_bytes if config.retention_bytes != FOREVER else -1
         count = len(self._segments)
         for index, segment in enumerate(self._segments):
             next_base = self._segments[index + 1].base_offset if index + 1 < count else self.end
@@ -352,8 +359,9 @@ class PartitionLog:
                 and segment.max_timestamp >= 0
                 and now_ms - segment.max_timestamp > config.retention_ms
             )
-            too_many = excess >= segment.size_bytes > 0 and index + 1 < count
-            if next_base > end or segment.size_bytes == 0 or not (expired or too_many):
+            too_many = excess >= segment.size_bytes and index + 1 < count
+            empty = segment.size_bytes == 0 and index + 1 < count
+            if next_base > end or not (expired or too_many or empty):
                 return index
             excess -= segment.size_bytes
         return count
@@ -361,24 +369,28 @@ class PartitionLog:
     # ── checkpoints and recovery ────────────────────────────────────────────────────────────────
 
     def capture(self) -> Capture:
-        """What a checkpoint must write of this log. Until `captured`, another capture repeats it."""
-        self._load()
+        """What a checkpoint must write of this log. Fast: it runs on the owner's thread for every log that changed."""
         active = self._segments[-1] if self._segments else None
-        state = self._state._replace(log_start=self.log_start, end=self.end, size_bytes=self.size_bytes, producers=b"")
-        index_tail = SegmentIndex()
+        state = PartitionState(self.log_start, self.end, self.size_bytes)
+        index_tail = None
         if active is not None:
             assert active.index is not None
-            if active.base_offset != state.segment_base:
-                state = state._replace(
-                    segment_base=active.base_offset, index_count=0, index_crc=0, time_count=0, time_crc=0
-                )
-            index_tail = active.index.tail(state.index_count, state.time_count)
-            state = state._replace(
-                segment_bytes=active.size_bytes,
-                first_timestamp=active.first_timestamp,
-                max_timestamp=active.max_timestamp,
-                max_timestamp_offset=active.max_timestamp_offset,
+            written = self._state.written_index if active.base_offset == self._state.segment_base else (0, 0, 0, 0)
+            if active.index.count > written[0] or active.index.time_count > written[2]:
+                index_tail = active.index.tail(written[0], written[2])
+            state = PartitionState(
+                self.log_start,
+                self.end,
+                self.size_bytes,
+                active.base_offset,
+                active.size_bytes,
+                active.first_timestamp,
+                active.max_timestamp,
+                active.max_timestamp_offset,
+                *written,
             )
+        if self._producers is None:
+            state = state._replace(producers=self._state.producers)
         unsynced, self._unsynced = tuple(self._unsynced), {}
         sealed, self._unwritten = tuple(self._unwritten), []
         doomed, self._doomed = tuple(self._doomed), []
@@ -387,7 +399,7 @@ class PartitionLog:
             self.key,
             self._directory,
             state,
-            self.producers.snapshot(),
+            None if self._producers is None else self._producers.snapshot(),
             active,
             index_tail,
             sealed,
@@ -398,7 +410,7 @@ class PartitionLog:
 
     def captured(self, capture: Capture, state: PartitionState) -> None:
         """The checkpoint is written: indexes of sealed segments are on disk now."""
-        self._state = state._replace(producers=b"")
+        self._state = state if self._producers is None else state._replace(producers=b"")
         for segment in capture.sealed:
             segment.index = None
 
