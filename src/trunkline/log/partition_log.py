@@ -13,12 +13,14 @@ journal, and the answer to the client waits for the ticket.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from trunkline.log import times
 from trunkline.log.checkpoint import Capture, PartitionKey, PartitionState
+from trunkline.log.checks import check_batches
 from trunkline.log.disk import storage_error
 from trunkline.log.files import Directory
 from trunkline.log.hot_tail import HotTail, PartitionTail
@@ -29,13 +31,7 @@ from trunkline.log.producers import KnownBatch, Producers, decode_producers
 from trunkline.log.read import ColdPlan, Read, SegmentView, Snapshot
 from trunkline.log.segment import MOST_RELATIVE_OFFSET, Segment
 from trunkline.log.segments import load_active, load_sealed
-from trunkline.model.errors import (
-    BatchTooLarge,
-    InvalidRecord,
-    InvalidTimestamp,
-    OffsetOutOfRange,
-    UnknownPartition,
-)
+from trunkline.model.errors import OffsetOutOfRange, UnknownPartition
 from trunkline.model.ids import TopicId
 from trunkline.model.topic import FOREVER, Durability, TimestampType, TopicConfig
 from trunkline.record.batch import BatchHeader, stamp, stamp_append_time
@@ -134,7 +130,7 @@ class PartitionLog:
         if not self._loaded:
             self._load()
         config, journal = self.config, self._shared.journal
-        size = _check_batches(batches, config, now_ms)
+        size = check_batches(batches, config, now_ms)
         if any(header.producer_id >= 0 for header, _ in batches):
             known = self.producers.check([header for header, _ in batches])
             if known is not None:
@@ -281,14 +277,22 @@ class PartitionLog:
         views = [SegmentView(segment, segment.size_bytes) for segment in self._segments[first:]]
         return Snapshot(self._directory, self._shared.indexes, self.config.index_interval_bytes, views)
 
-    def offset_for_time(self, timestamp: int, end: int | None = None) -> times.Found | None:
-        """Offset and timestamp of the first record that is not older. Blocks."""
+    def look_up_time(self, timestamp: int, end: int | None = None) -> Callable[[], times.Found | None]:
+        """A look-up, to be called from any thread, of the first record that is not older: its offset and timestamp."""
         limit = self.end if end is None else end
-        return times.first_at_or_after(self._snapshot(self.log_start), timestamp, self.log_start, limit)
+        return partial(times.first_at_or_after, self._snapshot(self.log_start), timestamp, self.log_start, limit)
+
+    def look_up_max_timestamp(self, end: int | None = None) -> Callable[[], times.Found | None]:
+        """A look-up, to be called from any thread, of the record with the largest timestamp."""
+        return partial(times.largest, self._snapshot(self.log_start), self.log_start, self.end if end is None else end)
+
+    def offset_for_time(self, timestamp: int, end: int | None = None) -> times.Found | None:
+        """The same at once. Blocks."""
+        return self.look_up_time(timestamp, end)()
 
     def offset_of_max_timestamp(self, end: int | None = None) -> times.Found | None:
-        """Offset and timestamp of the record with the largest timestamp. Blocks."""
-        return times.largest(self._snapshot(self.log_start), self.log_start, self.end if end is None else end)
+        """The same at once. Blocks."""
+        return self.look_up_max_timestamp(end)()
 
     # ── deleting ────────────────────────────────────────────────────────────────────────────────
 
@@ -462,34 +466,3 @@ class PartitionLog:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
-
-
-def _check_batches(batches: Batches, config: TopicConfig, now_ms: int) -> int:
-    size = 0
-    create_time = config.timestamp_type is TimestampType.CREATE
-    for header, _ in batches:
-        size += header.size_bytes
-        if header.size_bytes > config.max_message_bytes:
-            raise BatchTooLarge(
-                f"A batch of {header.size_bytes} bytes is larger than max.message.bytes ({config.max_message_bytes})."
-            )
-        if create_time and header.max_timestamp >= 0:
-            _check_times(header, config, now_ms)
-        if header.unkeyed and config.compacted:
-            raise InvalidRecord("A record without a key was sent to a compacted topic.")
-    if size > config.segment_bytes:
-        raise BatchTooLarge(f"{size} bytes at once are larger than segment.bytes ({config.segment_bytes}).")
-    return size
-
-
-def _check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
-    if header.max_timestamp - now_ms > config.timestamp_after_max_ms:
-        raise InvalidTimestamp(
-            f"Timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms "
-            f"({config.timestamp_after_max_ms}) after the broker's time {now_ms}."
-        )
-    if now_ms - header.base_timestamp > config.timestamp_before_max_ms:
-        raise InvalidTimestamp(
-            f"Timestamp {header.base_timestamp} is more than message.timestamp.before.max.ms "
-            f"({config.timestamp_before_max_ms}) before the broker's time {now_ms}."
-        )
