@@ -57,6 +57,10 @@ class PartitionState(NamedTuple):
     time_crc: int = 0
     producers: bytes = b""
 
+    @property
+    def written_index(self) -> tuple[int, int, int, int]:
+        return self.index_count, self.index_crc, self.time_count, self.time_crc
+
     def encode(self, key: PartitionKey) -> bytes:
         return _PARTITION.pack(*key, *self[:-1], len(self.producers)) + self.producers
 
@@ -66,16 +70,16 @@ def decode_state(data: bytes) -> PartitionState:
     return PartitionState(*fields[2:-1])._replace(producers=data[_PARTITION.size :])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Capture:
-    """One partition at one moment. `state` still lacks the producers and the index that `write` encodes."""
+    """One partition at one moment. `state` still lacks what `write` encodes: new producers and index entries."""
 
     key: PartitionKey
     directory: Directory
     state: PartitionState
-    producers: Mapping[int, ProducerState]
+    producers: Mapping[int, ProducerState] | None
     active: Segment | None
-    index_tail: SegmentIndex
+    index_tail: SegmentIndex | None
     sealed: tuple[Segment, ...]
     unsynced: tuple[Segment, ...]
     new_files: bool
@@ -97,8 +101,8 @@ class Capture:
             self._write_sealed_index(segment)
         if self.new_files:
             self.directory.sync()
-        state = self._write_active_index() if self.active is not None else self.state
-        return state._replace(producers=encode_producers(self.producers))
+        state = self._write_active_index()
+        return state if self.producers is None else state._replace(producers=encode_producers(self.producers))
 
     def remove_doomed(self) -> None:
         for segment in self.doomed:
@@ -116,9 +120,8 @@ class Capture:
 
     def _write_active_index(self) -> PartitionState:
         state, tail = self.state, self.index_tail
-        if not tail.count and not tail.time_count:
+        if tail is None or self.active is None:
             return state
-        assert self.active is not None
         offsets, times = tail.encode_offsets(), tail.encode_times()
         _, offsets_name, times_name = self.active.file_names
         self._write_at(offsets_name, offsets, state.index_count * OFFSET_ENTRY_BYTES)

@@ -23,11 +23,12 @@ class FileCache:
         return len(self._files)
 
     def get(self, key: tuple[int, str]) -> File | None:
-        with self._lock:
-            file = self._files.get(key)
-            if file is not None:
-                self._files.move_to_end(key)
-            return file
+        # Each step is atomic; a file that another thread evicts between them is opened again.
+        try:
+            self._files.move_to_end(key)
+            return self._files[key]
+        except KeyError:
+            return None
 
     def put(self, key: tuple[int, str], file: File) -> None:
         with self._lock:

@@ -127,11 +127,13 @@ class Journal:
         """Make everything that waits durable. Answers the highest durable ticket, also when nothing waited.
 
         A failed write or sync raises StorageFailed, now and for ever after. With no room it returns what is durable
-        and sets `full`; the next call tries again.
+        and sets `full`; the next call tries again, so while `full` call it now and then even if nothing waits.
         """
         if self.failed is not None:
             raise StorageFailed(f"The journal could not be synced: {self.failed}.")
         waiting = len(self._pending)
+        if self.full and not waiting:
+            self.start_file()
         while waiting:
             taken = self._take(waiting)
             try:

@@ -37,6 +37,11 @@ class OsFile:
         return b"".join(parts)
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        if len(buffers) == 1:
+            written = os.pwrite(self._fd, buffers[0], position)
+            if written != len(buffers[0]):
+                self._write_rest(bytes(buffers[0]), written, position)
+            return
         if len(buffers) > _MOST_BUFFERS:
             remaining = iter(buffers)
             while part := list(islice(remaining, _MOST_BUFFERS)):

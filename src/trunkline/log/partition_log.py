@@ -13,29 +13,25 @@ journal, and the answer to the client waits for the ticket.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from trunkline.log import times
 from trunkline.log.checkpoint import Capture, PartitionKey, PartitionState
+from trunkline.log.checks import check_batches
 from trunkline.log.disk import storage_error
 from trunkline.log.files import Directory
 from trunkline.log.hot_tail import HotTail, PartitionTail
 from trunkline.log.index import OFFSET_ENTRY_BYTES, IndexCache, SegmentIndex
 from trunkline.log.journal import Journal
 from trunkline.log.journal_format import EntryKind
-from trunkline.log.producers import Producers, decode_producers
+from trunkline.log.producers import KnownBatch, Producers, decode_producers
 from trunkline.log.read import ColdPlan, Read, SegmentView, Snapshot
 from trunkline.log.segment import MOST_RELATIVE_OFFSET, Segment
 from trunkline.log.segments import load_active, load_sealed
-from trunkline.model.errors import (
-    BatchTooLarge,
-    InvalidRecord,
-    InvalidTimestamp,
-    OffsetOutOfRange,
-    UnknownPartition,
-)
+from trunkline.model.errors import OffsetOutOfRange, UnknownPartition
 from trunkline.model.ids import TopicId
 from trunkline.model.topic import FOREVER, Durability, TimestampType, TopicConfig
 from trunkline.record.batch import BatchHeader, stamp, stamp_append_time
@@ -131,15 +127,14 @@ class PartitionLog:
         BatchTooLarge, InvalidTimestamp, InvalidRecord, InvalidProducerEpoch, OutOfOrderSequence: nothing was changed.
         StorageFull, StorageFailed: nothing was appended.
         """
-        self._load()
+        if not self._loaded:
+            self._load()
         config, journal = self.config, self._shared.journal
-        size = _check_batches(batches, config, now_ms)
-        known = self.producers.check([header for header, _ in batches])
-        if known is not None:
-            time_ms = known.timestamp if config.timestamp_type is TimestampType.APPEND else -1
-            # What it repeats may not be durable yet: the newest ticket covers it.
-            ticket = journal.last_ticket if journal and config.durability is Durability.FSYNC else None
-            return Appended(known.base_offset, known.last_offset, time_ms, ticket, True)
+        size = check_batches(batches, config, now_ms)
+        if any(header.producer_id >= 0 for header, _ in batches):
+            known = self.producers.check([header for header, _ in batches])
+            if known is not None:
+                return self._duplicate(known)
         if journal is not None:
             journal.check_writable()
         base_offset = self.end
@@ -152,6 +147,13 @@ class PartitionLog:
                 [(EntryKind.APPENDED, self.topic_id, self.partition, base_offset, buffers)], frees_room=True
             )
         return Appended(base_offset, self.end - 1, append_time_ms, ticket, False)
+
+    def _duplicate(self, known: KnownBatch) -> Appended:
+        time_ms = known.timestamp if self.config.timestamp_type is TimestampType.APPEND else -1
+        # What it repeats may not be durable yet: the newest ticket covers it.
+        journal = self._shared.journal
+        ticket = journal.last_ticket if journal and self.config.durability is Durability.FSYNC else None
+        return Appended(known.base_offset, known.last_offset, time_ms, ticket, True)
 
     def append_recovered(self, batches: Batches, now_ms: int) -> None:
         """Batches that already have their place in the log, from the journal. The next offset must be theirs."""
@@ -194,7 +196,8 @@ class PartitionLog:
         if header.producer_id >= 0:
             self.producers.replay(header, now_ms)
         self._unsynced[active] = None
-        self._touch()
+        if not self._dirty:
+            self._touch()
 
     def _undo_write(self, active: Segment, position: int) -> None:
         """Half-written batches must not be found by a recovery. Without success here its checks still find them out."""
@@ -274,14 +277,22 @@ class PartitionLog:
         views = [SegmentView(segment, segment.size_bytes) for segment in self._segments[first:]]
         return Snapshot(self._directory, self._shared.indexes, self.config.index_interval_bytes, views)
 
-    def offset_for_time(self, timestamp: int, end: int | None = None) -> times.Found | None:
-        """Offset and timestamp of the first record that is not older. Blocks."""
+    def look_up_time(self, timestamp: int, end: int | None = None) -> Callable[[], times.Found | None]:
+        """A look-up, to be called from any thread, of the first record that is not older: its offset and timestamp."""
         limit = self.end if end is None else end
-        return times.first_at_or_after(self._snapshot(self.log_start), timestamp, self.log_start, limit)
+        return partial(times.first_at_or_after, self._snapshot(self.log_start), timestamp, self.log_start, limit)
+
+    def look_up_max_timestamp(self, end: int | None = None) -> Callable[[], times.Found | None]:
+        """A look-up, to be called from any thread, of the record with the largest timestamp."""
+        return partial(times.largest, self._snapshot(self.log_start), self.log_start, self.end if end is None else end)
+
+    def offset_for_time(self, timestamp: int, end: int | None = None) -> times.Found | None:
+        """The same at once. Blocks."""
+        return self.look_up_time(timestamp, end)()
 
     def offset_of_max_timestamp(self, end: int | None = None) -> times.Found | None:
-        """Offset and timestamp of the record with the largest timestamp. Blocks."""
-        return times.largest(self._snapshot(self.log_start), self.log_start, self.end if end is None else end)
+        """The same at once. Blocks."""
+        return self.look_up_max_timestamp(end)()
 
     # ── deleting ────────────────────────────────────────────────────────────────────────────────
 
@@ -343,7 +354,7 @@ class PartitionLog:
 
     def _first_kept(self, now_ms: int, end: int) -> int:
         config = self.config
-        excess = self.size_bytes - config.retention_bytes if config.retention_bytes != FOREVER else 0
+        excess = self.size_bytes - config.retention_bytes if config.retention_bytes != FOREVER else -1
         count = len(self._segments)
         for index, segment in enumerate(self._segments):
             next_base = self._segments[index + 1].base_offset if index + 1 < count else self.end
@@ -352,8 +363,9 @@ class PartitionLog:
                 and segment.max_timestamp >= 0
                 and now_ms - segment.max_timestamp > config.retention_ms
             )
-            too_many = excess >= segment.size_bytes > 0 and index + 1 < count
-            if next_base > end or segment.size_bytes == 0 or not (expired or too_many):
+            too_many = excess >= segment.size_bytes and index + 1 < count
+            empty = segment.size_bytes == 0 and index + 1 < count
+            if next_base > end or not (expired or too_many or empty):
                 return index
             excess -= segment.size_bytes
         return count
@@ -361,24 +373,28 @@ class PartitionLog:
     # ── checkpoints and recovery ────────────────────────────────────────────────────────────────
 
     def capture(self) -> Capture:
-        """What a checkpoint must write of this log. Until `captured`, another capture repeats it."""
-        self._load()
+        """What a checkpoint must write of this log. Fast: it runs on the owner's thread for every log that changed."""
         active = self._segments[-1] if self._segments else None
-        state = self._state._replace(log_start=self.log_start, end=self.end, size_bytes=self.size_bytes, producers=b"")
-        index_tail = SegmentIndex()
+        state = PartitionState(self.log_start, self.end, self.size_bytes)
+        index_tail = None
         if active is not None:
             assert active.index is not None
-            if active.base_offset != state.segment_base:
-                state = state._replace(
-                    segment_base=active.base_offset, index_count=0, index_crc=0, time_count=0, time_crc=0
-                )
-            index_tail = active.index.tail(state.index_count, state.time_count)
-            state = state._replace(
-                segment_bytes=active.size_bytes,
-                first_timestamp=active.first_timestamp,
-                max_timestamp=active.max_timestamp,
-                max_timestamp_offset=active.max_timestamp_offset,
+            written = self._state.written_index if active.base_offset == self._state.segment_base else (0, 0, 0, 0)
+            if active.index.count > written[0] or active.index.time_count > written[2]:
+                index_tail = active.index.tail(written[0], written[2])
+            state = PartitionState(
+                self.log_start,
+                self.end,
+                self.size_bytes,
+                active.base_offset,
+                active.size_bytes,
+                active.first_timestamp,
+                active.max_timestamp,
+                active.max_timestamp_offset,
+                *written,
             )
+        if self._producers is None:
+            state = state._replace(producers=self._state.producers)
         unsynced, self._unsynced = tuple(self._unsynced), {}
         sealed, self._unwritten = tuple(self._unwritten), []
         doomed, self._doomed = tuple(self._doomed), []
@@ -387,7 +403,7 @@ class PartitionLog:
             self.key,
             self._directory,
             state,
-            self.producers.snapshot(),
+            None if self._producers is None else self._producers.snapshot(),
             active,
             index_tail,
             sealed,
@@ -398,7 +414,7 @@ class PartitionLog:
 
     def captured(self, capture: Capture, state: PartitionState) -> None:
         """The checkpoint is written: indexes of sealed segments are on disk now."""
-        self._state = state._replace(producers=b"")
+        self._state = state if self._producers is None else state._replace(producers=b"")
         for segment in capture.sealed:
             segment.index = None
 
@@ -450,34 +466,3 @@ class PartitionLog:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
-
-
-def _check_batches(batches: Batches, config: TopicConfig, now_ms: int) -> int:
-    size = 0
-    create_time = config.timestamp_type is TimestampType.CREATE
-    for header, _ in batches:
-        size += header.size_bytes
-        if header.size_bytes > config.max_message_bytes:
-            raise BatchTooLarge(
-                f"A batch of {header.size_bytes} bytes is larger than max.message.bytes ({config.max_message_bytes})."
-            )
-        if create_time and header.max_timestamp >= 0:
-            _check_times(header, config, now_ms)
-        if header.unkeyed and config.compacted:
-            raise InvalidRecord("A record without a key was sent to a compacted topic.")
-    if size > config.segment_bytes:
-        raise BatchTooLarge(f"{size} bytes at once are larger than segment.bytes ({config.segment_bytes}).")
-    return size
-
-
-def _check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
-    if header.max_timestamp - now_ms > config.timestamp_after_max_ms:
-        raise InvalidTimestamp(
-            f"Timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms "
-            f"({config.timestamp_after_max_ms}) after the broker's time {now_ms}."
-        )
-    if now_ms - header.base_timestamp > config.timestamp_before_max_ms:
-        raise InvalidTimestamp(
-            f"Timestamp {header.base_timestamp} is more than message.timestamp.before.max.ms "
-            f"({config.timestamp_before_max_ms}) before the broker's time {now_ms}."
-        )

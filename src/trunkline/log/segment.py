@@ -37,6 +37,7 @@ class Segment:
         "base_offset",
         "first_timestamp",
         "index",
+        "log_name",
         "max_timestamp",
         "max_timestamp_offset",
         "size_bytes",
@@ -44,16 +45,13 @@ class Segment:
 
     def __init__(self, base_offset: int, index: SegmentIndex | None, size_bytes: int = 0) -> None:
         self.base_offset = base_offset
+        self.log_name = f"{base_offset:020d}{LOG}"
         self.size_bytes = size_bytes
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.index = index
         self._bytes_since_entry = 0
-
-    @property
-    def log_name(self) -> str:
-        return f"{self.base_offset:020d}{LOG}"
 
     @property
     def file_names(self) -> list[str]:

@@ -170,7 +170,7 @@ class FaultDisk:
         self._root.crash(rng)
 
     def content(self, path: str) -> bytearray:
-        """A file's bytes, to damage them: synced and not."""
+        """A file's bytes, to damage them. All of them, and all that is written later, count as synced from now on."""
         node = self._find(path)
         if not isinstance(node, _Content):
             raise FileNotFoundError(path)
