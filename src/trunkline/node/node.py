@@ -19,6 +19,7 @@ from trunkline.broker.groups import Groups
 from trunkline.broker.producer_ids import ProducerIds
 from trunkline.broker.topics import Topics
 from trunkline.coordination.commands import GroupSettings
+from trunkline.log.journal import DIRECTORY as JOURNAL
 from trunkline.log.os_disk import OsDisk
 from trunkline.log.store import LogSettings, LogStore
 from trunkline.metadata.sqlite import SqliteMetadata
@@ -130,9 +131,8 @@ class Node:
             await self.listeners["kafka"].serve(self._face)
         if "http" in self.listeners:
             addresses = {name: listener.address for name, listener in self.listeners.items()}
-            metrics = Metrics(
-                self.stats, gauges(self.broker, None if self.settings.memory else self.settings.data / "journal")
-            )
+            journal = None if self.settings.memory else self.settings.data / JOURNAL
+            metrics = Metrics(self.stats, gauges(self.broker, journal))
             self._http = LazyHttp(self.listeners["http"], metrics, self._not_ready, addresses, self._run_blocking)
 
     async def stop(self) -> None:

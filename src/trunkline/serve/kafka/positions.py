@@ -76,9 +76,9 @@ async def _find(call: Call, partition: Partition, timestamp: int) -> tuple[int, 
     if timestamp in TIERED:
         return None
     if timestamp == MAX_TIMESTAMP:
-        found = await call.broker.run_blocking(lambda: partition.log.offset_of_max_timestamp(end))
+        found = await call.broker.run_blocking(partition.log.look_up_max_timestamp(end))
     elif timestamp >= 0:
-        found = await call.broker.run_blocking(lambda: partition.log.offset_for_time(timestamp, end))
+        found = await call.broker.run_blocking(partition.log.look_up_time(timestamp, end))
     else:
         raise InvalidRequest(f"There is no look-up for timestamp {timestamp}.")
     return found
