@@ -247,6 +247,20 @@ def test_open_files_are_bounded() -> None:
     assert len(disk.handles) <= 12
 
 
+def test_files_that_nobody_uses_are_closed() -> None:
+    shape = topic(partitions=3)
+    disk, store, log = fresh(shape)
+    for index in range(3):
+        append(store.partition(shape.id, index), b"a")
+    store.files.drop_idle()
+    append(log, b"b")
+    before = len(disk.handles)
+    store.files.drop_idle()
+    assert len(store.files) == 1
+    assert len(disk.handles) == before - 2
+    assert values(store.partition(shape.id, 2)) == [b"a"]
+
+
 # ── time ────────────────────────────────────────────────────────────────────────────────────────
 
 

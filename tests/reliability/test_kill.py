@@ -113,3 +113,24 @@ def test_consumers_in_a_group_go_on_after_a_kill(server: Server, topic: str) -> 
     finally:
         done.set()
         worker.join()
+
+
+def test_a_stop_in_the_middle_of_checkpoints_keeps_what_was_acknowledged(tmp_path: Path, topic: str) -> None:
+    server = Server(tmp_path / "data", "--checkpoint-bytes", "1MiB", "--journal-file-bytes", "1MiB")
+    acknowledged: set[bytes | None] = set()
+    for round_number in range(4):
+        server.start()
+        producer = Producer({"bootstrap.servers": server.kafka, "message.timeout.ms": 3000})
+        for number in range(3000):
+            producer.produce(
+                topic,
+                b"%d-%d " % (round_number, number) + b"x" * 1000,
+                on_delivery=lambda error, message: None if error else acknowledged.add(message.value()),
+            )
+        while len(acknowledged) < round_number * 3000 + 500:
+            producer.poll(0.01)
+        assert server.stop()[0] == 0
+        producer.flush(10)
+    with server:
+        found = {message.value() for message in consume(server.kafka, topic, len(acknowledged))}
+        assert acknowledged <= found

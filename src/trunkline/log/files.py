@@ -1,4 +1,4 @@
-"""Open files, the most recently used ones: however many partitions there are, a bounded number of handles is held.
+"""Open files: a bounded number of them, and none that nobody used for a while.
 
 Evicting a file only drops a reference. A reader in another thread that holds it goes on reading.
 """
@@ -17,6 +17,7 @@ class FileCache:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._files: OrderedDict[tuple[int, str], File] = OrderedDict()
+        self._used: set[tuple[int, str]] = set()
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -26,6 +27,7 @@ class FileCache:
         # Each step is atomic; a file that another thread evicts between them is opened again.
         try:
             self._files.move_to_end(key)
+            self._used.add(key)
             return self._files[key]
         except KeyError:
             return None
@@ -34,12 +36,20 @@ class FileCache:
         with self._lock:
             self._files[key] = file
             self._files.move_to_end(key)
+            self._used.add(key)
             if len(self._files) > self._limit:
                 self._files.popitem(last=False)
 
     def drop(self, key: tuple[int, str]) -> None:
         with self._lock:
             self._files.pop(key, None)
+
+    def drop_idle(self) -> None:
+        """Close what was not used since this was last called."""
+        with self._lock:
+            for key in [key for key in self._files if key not in self._used]:
+                del self._files[key]
+            self._used.clear()
 
     def drop_all(self, owner: int) -> None:
         with self._lock:

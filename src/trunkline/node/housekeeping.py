@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
@@ -20,8 +21,17 @@ _BEAT_SECONDS: Final = 0.25
 _SWEEP_SECONDS: Final = 1.0
 _CHECKPOINT_SECONDS: Final = 60.0
 """A checkpoint is taken at least so often while something was written, so that a restart has little to replay."""
+_IDLE_SECONDS: Final = 30.0
+"""Files that nobody used for as long, and at most twice as long, are closed."""
 _PARTITIONS_PER_TURN: Final = 200
 """After so many partitions, retention lets the loop turn."""
+
+
+@dataclass(slots=True)
+class Chore:
+    every_seconds: float
+    work: Callable[[], Awaitable[None]]
+    due: float
 
 
 class Housekeeping:
@@ -33,52 +43,70 @@ class Housekeeping:
         settings: Settings,
         stop_for: Callable[[StorageFailed], None],
     ) -> None:
-        self._stop_for = stop_for
+        """`stop_for` ends the node: a disk that fails to sync cannot be trusted any more."""
         self._broker = broker
         self._logs = logs
         self._face = face
         self._settings = settings
+        self._stop_for = stop_for
         self._checkpoint_bytes_at = 0
         now = monotonic()
-        self._next_sweep = now + _SWEEP_SECONDS
-        self._next_checkpoint = now + _CHECKPOINT_SECONDS
-        self._next_retention = now + settings.retention_check_ms / 1000
+        self._chores = [
+            Chore(every_seconds, work, now + every_seconds)
+            for every_seconds, work in (
+                (_BEAT_SECONDS, self._look_after_journal),
+                (_SWEEP_SECONDS, self._sweep),
+                (_CHECKPOINT_SECONDS, self._checkpoint),
+                (_IDLE_SECONDS, self._close_idle_files),
+                (settings.retention_check_ms / 1000, self._retention),
+            )
+        ]
+        self._stopping = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        """Ends after the chore it is at: a checkpoint that is half done must not meet the last one."""
+        self._stopping.set()
+        await self._task
 
     async def _run(self) -> None:
-        while True:
+        while not self._stopping.is_set():
             asleep = monotonic()
-            await asyncio.sleep(_BEAT_SECONDS)
+            try:
+                await asyncio.wait_for(self._stopping.wait(), _BEAT_SECONDS)
+            except TimeoutError:
+                pass
             now = monotonic()
             self._broker.stats.observe_loop_lag(max(now - asleep - _BEAT_SECONDS, 0.0))
-            try:
-                await self._turn(now)
-            except (TrunklineError, OSError) as error:
-                log.warning("Housekeeping could not finish, and will try again: %s", error)
+            for chore in self._chores:
+                if now >= chore.due:
+                    chore.due = now + chore.every_seconds
+                    await self._do(chore)
 
-    async def _turn(self, now: float) -> None:
-        if now >= self._next_sweep:
-            self._next_sweep = now + _SWEEP_SECONDS
-            self._face.sweep(now)
-            self._broker.durability.expire(self._broker.now_ms())
-        await self._prepare_journal_file()
-        grown_bytes = self._synced_bytes - self._checkpoint_bytes_at
-        if grown_bytes >= self._settings.checkpoint_bytes or now >= self._next_checkpoint:
-            self._next_checkpoint = now + _CHECKPOINT_SECONDS
+    async def _do(self, chore: Chore) -> None:
+        try:
+            await chore.work()
+        except (TrunklineError, OSError) as error:
+            log.warning("Housekeeping could not finish, and will try again: %s", error)
+        except Exception:
+            log.exception("Housekeeping failed, and will try again")
+
+    async def _sweep(self) -> None:
+        self._face.sweep(monotonic())
+        self._broker.durability.expire(self._broker.now_ms())
+
+    async def _look_after_journal(self) -> None:
+        journal = self._logs.journal
+        if journal is None:
+            return
+        if journal.wants_spare:
+            await self._broker.run_blocking(journal.prepare_spare)
+        if self._broker.stats.journal_bytes_synced - self._checkpoint_bytes_at >= self._settings.checkpoint_bytes:
             await self._checkpoint()
-        if now >= self._next_retention:
-            self._next_retention = now + self._settings.retention_check_ms / 1000
-            await self._retention()
 
     async def _checkpoint(self) -> None:
-        self._checkpoint_bytes_at = self._synced_bytes
-        if not self._logs.dirty_partitions:
-            return
-        plan = self._logs.begin_checkpoint()
+        self._checkpoint_bytes_at = self._broker.stats.journal_bytes_synced
+        plan = self._logs.begin_checkpoint() if self._logs.dirty_partitions else None
         if plan is None:
             return
         try:
@@ -91,14 +119,8 @@ class Housekeeping:
         else:
             self._logs.finish_checkpoint(plan)
 
-    async def _prepare_journal_file(self) -> None:
-        journal = self._logs.journal
-        if journal is not None and journal.wants_spare:
-            await self._broker.run_blocking(journal.prepare_spare)
-
-    @property
-    def _synced_bytes(self) -> int:
-        return self._broker.stats.journal_bytes_synced
+    async def _close_idle_files(self) -> None:
+        self._logs.files.drop_idle()
 
     async def _retention(self) -> None:
         for turn, partition in enumerate(tuple(self._broker.topics.all_partitions()), 1):
