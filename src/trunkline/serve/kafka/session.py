@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from time import monotonic
 from typing import Any, cast
 
@@ -189,7 +189,7 @@ class KafkaSession(asyncio.BufferedProtocol):
         except Exception as error:
             self._failed(api, error)
             return
-        if isinstance(result, Awaitable):
+        if hasattr(result, "__await__"):
             waiting = asyncio.ensure_future(result)
             self._waiting.add(waiting)
             waiting.add_done_callback(lambda done: self._finished(api, header, answer, done))
