@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from bench.kafka_server import KafkaServer
 from bench.trunkline_server import TrunklineServer
-from tests.compat import kafka_tools, kafkajs
+from tests.compat import kafka_tools, kafkajs, page
 from tests.compat.suite import Result, Suite
 
 SUITES = {suite.name: suite for suite in (kafka_tools.SUITE, kafkajs.SUITE)}
@@ -19,15 +19,20 @@ def main() -> int:
     args = _arguments()
     suites = [SUITES[name] for name in args.suite or SUITES]
     worst = 0
+    outcomes: list[tuple[Suite, list[Result]]] = []
     try:
         with _broker(args) as bootstrap:
             for suite in suites:
-                worst = max(worst, _run(suite, bootstrap, args))
+                status, results = _run(suite, bootstrap, args)
+                worst = max(worst, status)
+                outcomes.append((suite, results))
     except RuntimeError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+    if not (args.suite or args.match or args.bootstrap or args.kafka):
+        page.write(outcomes)
     return worst
 
 
@@ -56,7 +61,7 @@ def _broker(args: argparse.Namespace) -> Iterator[str]:
             yield trunkline.bootstrap
 
 
-def _run(suite: Suite, bootstrap: str, args: argparse.Namespace) -> int:
+def _run(suite: Suite, bootstrap: str, args: argparse.Namespace) -> tuple[int, list[Result]]:
     print(f"\n{suite.name}: {suite.what}, on {bootstrap}", flush=True)
     listed = suite.listed()
     results: list[Result] = []
@@ -68,12 +73,12 @@ def _run(suite: Suite, bootstrap: str, args: argparse.Namespace) -> int:
             print(f"                 {result.detail}", flush=True)
     print(f"{suite.name}: {sum(result.passed for result in results)} of {len(results)} checks pass", flush=True)
     if args.kafka:
-        return _judge_kafka(suite, results)
+        return _judge_kafka(suite, results), results
     if args.update and not args.match:
         suite.write_list(results)
         print(f"{suite.name}: list written")
-        return 0
-    return judge(suite, results, listed, whole=not args.match)
+        return 0, results
+    return judge(suite, results, listed, whole=not args.match), results
 
 
 def judge(suite: Suite, results: list[Result], listed: set[str], whole: bool) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.compat.__main__ import judge
+from tests.compat.page import text
 from tests.compat.suite import Result, Suite, run_checks
 
 
@@ -40,3 +41,11 @@ def test_a_check_that_raises_is_a_failed_check_and_the_next_one_runs() -> None:
     results = list(run_checks({"a": fails, "b": lambda given: None}, "the broker", ""))
     assert [(result.name, result.passed) for result in results] == [("a", False), ("b", True)]
     assert "the broker said no" in results[0].detail
+
+
+def test_the_page_names_what_does_not_pass_and_why() -> None:
+    suite = Suite("tools", "the tools", lambda *_: iter(()), {"odd": "refused there"})
+    page = text([(suite, [Result("a", True, 1.0), Result("b", False, 1.0, "broke | here")])], "2030-01-01")
+    assert "| tools | the tools | 2 | 1 |" in page
+    assert "| tools | b | broke / here |" in page
+    assert "| tools | odd | refused there |" in page
