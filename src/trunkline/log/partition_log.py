@@ -31,9 +31,9 @@ from trunkline.log.segment import MOST_RELATIVE_OFFSET, Segment
 from trunkline.log.segments import load_active, load_sealed
 from trunkline.model.errors import (
     BatchTooLarge,
-    InvalidRecord,
     InvalidTimestamp,
     OffsetOutOfRange,
+    RecordWithoutKey,
     UnknownPartition,
 )
 from trunkline.model.ids import TopicId
@@ -464,7 +464,7 @@ def _check_batches(batches: Batches, config: TopicConfig, now_ms: int) -> int:
         if create_time and header.max_timestamp >= 0:
             _check_times(header, config, now_ms)
         if header.unkeyed and config.compacted:
-            raise InvalidRecord("A record without a key was sent to a compacted topic.")
+            raise RecordWithoutKey("A record without a key was sent to a compacted topic.")
     if size > config.segment_bytes:
         raise BatchTooLarge(f"{size} bytes at once are larger than segment.bytes ({config.segment_bytes}).")
     return size

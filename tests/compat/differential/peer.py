@@ -44,6 +44,7 @@ class Peer:
         """What was answered, by the name of the step."""
         self._lines: list[RawKafka] = []
         self._line: RawKafka | None = None
+        self._settled = 0
 
     # ── asking ──────────────────────────────────────────────────────────────────────────────────
 
@@ -132,6 +133,11 @@ class Peer:
             ]
         )
         return name
+
+    def settle(self) -> None:
+        """Waits until everything that was changed before is seen: Kafka's broker learns of changes in their order."""
+        self._settled += 1
+        self.topic(f"settled-{self._settled}")
 
     def topic_id(self, name: str) -> bytes:
         answer = self.silently("Metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)

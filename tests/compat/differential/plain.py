@@ -1,8 +1,8 @@
 """Answers as plain values that can be compared: what differs from broker to broker is named instead.
 
 Ids that a broker makes up (members, producers, topics) are numbered in the order in which they are met, so that the same
-id in two places stays the same. Texts for people count as "text": their wording is free. Lists of structs are keyed by
-what identifies an element; their order says nothing in this protocol.
+id in two places stays the same. Texts for people count as "text": their wording is free, and beside an error whether there
+is one at all. Lists of structs are keyed by what identifies an element; their order says nothing in this protocol.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ class Plain:
         """Topic names by the ids that this peer gave them."""
 
     def struct(self, struct: Struct) -> dict[str, Any]:
+        dropped = _DROPPED | _TEXTS if getattr(struct, "error_code", 0) else _DROPPED
         return {
             field.name: self._value(field.name, getattr(struct, field.name))
             for field in struct.FIELDS
-            if field.name not in _DROPPED
+            if field.name not in dropped
         }
 
     def _value(self, name: str, value: Any) -> Any:

@@ -38,6 +38,8 @@ def topics(peer: Peer, version: int) -> None:
 @scenario(ApiKey.METADATA)
 def everything(peer: Peer, version: int) -> None:
     one = peer.topic("one")
+    commit = [{"name": one, "partitions": [{"partition_index": 0, "committed_offset": 0}]}]
+    peer.silently("OffsetCommit", 7, group_id=peer.name("g"), generation_id_or_member_epoch=-1, topics=commit)
     answer = peer.silently("Metadata", version, topics=None if version else [], allow_auto_topic_creation=False)
     named = [topic for topic in answer.topics if topic.name == one]
     peer.note("mine", [peer.plain.struct(topic) for topic in named])

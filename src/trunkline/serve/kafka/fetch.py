@@ -8,24 +8,41 @@ larger than the limits. Followers are not served (there is one node): replica id
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Sequence
+from typing import Final
 
 from trunkline.broker.fetching import Got, Want
 from trunkline.broker.partition import Partition
-from trunkline.model.errors import FencedLeaderEpoch, TrunklineError, UnknownLeaderEpoch
+from trunkline.model.errors import (
+    FencedLeaderEpoch,
+    TrunklineError,
+    UnknownLeaderEpoch,
+    UnknownPartition,
+    UnknownTopic,
+    UnknownTopicId,
+)
 from trunkline.model.ids import NO_EPOCH, Offset, TopicId
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import ErrorCode, code_of
 from trunkline.wire.kafka.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from trunkline.wire.kafka.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from trunkline.wire.kafka.messages.fetch_response import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+
+NOT_THERE: Final = (UnknownTopic, UnknownTopicId, UnknownPartition)
 
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     if request.session_id != 0:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     wants, refused = _wants(call, request)
+    # As in Kafka, a partition that is not there does not end the wait for the others: its client would ask without pause.
+    at_once = any(not isinstance(error, NOT_THERE) for error in refused.values())
     result = call.broker.fetch(
         wants,
-        min_bytes=0 if refused else request.min_bytes,
+        min_bytes=0 if at_once else request.min_bytes,
         max_bytes=request.max_bytes,
         wait_ms=request.max_wait_ms,
     )
@@ -90,20 +107,24 @@ def _response(
             position += 1
             got = Got(error=error) if error is not None else next(given)
             bytes_out += sum(map(len, got.buffers))
-            partitions.append(_partition(asked.partition, got))
+            partitions.append(_partition(asked.partition, got, committed_only=request.isolation_level == 1))
         responses.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions))
     call.broker.stats.bytes_out += bytes_out
     return FetchResponse(responses=responses)
 
 
-def _partition(index: int, got: Got) -> PartitionData:
+def _partition(index: int, got: Got, *, committed_only: bool) -> PartitionData:
+    aborted: list[AbortedTransaction] | None = [] if committed_only else None
     if got.error is not None:
+        # Kafka's own habit: no list where reading failed, an empty one where there is nothing to read from.
+        aborted = [] if isinstance(got.error, NOT_THERE) else None
         return PartitionData(
             partition_index=index,
             error_code=code_of(got.error),
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
+            aborted_transactions=aborted,
             records=b"",
         )
     return PartitionData(
@@ -111,5 +132,6 @@ def _partition(index: int, got: Got) -> PartitionData:
         high_watermark=got.high_watermark,
         last_stable_offset=got.high_watermark,
         log_start_offset=got.log_start,
+        aborted_transactions=aborted,
         records=got.buffers or b"",
     )
