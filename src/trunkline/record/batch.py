@@ -15,7 +15,7 @@ from typing import Final
 from crc32c import crc32c
 
 from trunkline.model import limits
-from trunkline.model.errors import CorruptBatch, InvalidRecord, UnsupportedBatchFormat
+from trunkline.model.errors import CorruptBatch, InvalidProducerEpoch, InvalidRecord, UnsupportedBatchFormat
 from trunkline.record.compression import Buffer, Compression, DecompressedTooLarge, codec, decompress
 from trunkline.record.walk import walk_records
 
@@ -145,8 +145,9 @@ def split_batches(records: memoryview) -> list[tuple[BatchHeader, memoryview]]:
     """What a producer sent, batch by batch, checked.
 
     CorruptBatch: a length or checksum is wrong. InvalidRecord: no whole batch was sent, or count, deltas or record
-    lengths lie, or it cannot be decompressed, or a client claims a control batch. Batches larger than OPENED_BATCH_BYTES, or whose records are too many or
-    too large to walk cheaply, are checked by header and checksum only.
+    lengths lie, or it cannot be decompressed, or a client claims a control batch. Batches larger than
+    OPENED_BATCH_BYTES, or whose records are too many or too large to walk cheaply, are checked by header and checksum
+    only.
     """
     if not records:
         raise InvalidRecord("A produce request must hold at least one record batch.")
@@ -209,8 +210,10 @@ def _check_produced(header: BatchHeader, batch: memoryview) -> None:
         raise InvalidRecord(f"A batch claims {count} records and a last offset delta of {header.last_offset_delta}.")
     if header.attributes & CONTROL_BIT:
         raise InvalidRecord("Clients may not write control batches.")
-    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-        raise InvalidRecord(f"Producer {header.producer_id} sent a batch without an epoch or a sequence.")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecord(f"Producer {header.producer_id} sent a batch without a sequence.")
+    if header.producer_id >= 0 and header.producer_epoch < 0:
+        raise InvalidProducerEpoch(f"Producer {header.producer_id} sent a batch without an epoch.")
     compression = header.compression
     if header.size_bytes <= limits.OPENED_BATCH_BYTES and count <= limits.OPENED_BATCH_RECORDS:
         try:

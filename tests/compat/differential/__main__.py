@@ -77,13 +77,13 @@ def _run(one: Scenario, kafka: str, ours: str, run: str, args: argparse.Namespac
     steps = 0
     for version in one.versions(every=args.every_version):
         prefix = f"d{run}-{one.name}-{version}"
-        sides = [_transcript(one, version, address, prefix) for address in (kafka, ours)]
-        steps += len(sides[0])
+        theirs, mine = (_transcript(one, version, address, prefix) for address in (kafka, ours))
+        steps += len(theirs)
         if args.show:
-            for step, answer in sides[0].items():
+            for step, answer in theirs.items():
                 print(f"{one.name} v{version} {step}: {answer}")
-        for where, theirs, mine in differences(*sides, one.name):
-            found[where, str(theirs), str(mine)].append(version)
+        for where, they, we in differences(theirs, mine, one.name):
+            found[where, str(they), str(we)].append(version)
     return steps
 
 
@@ -108,9 +108,11 @@ def _report(found: Found, scenarios: int, steps: int, *, whole: bool) -> int:
         else:
             used[known] += 1
     for where, theirs, mine in new:
-        versions = ",".join(map(str, new[where, theirs, mine]))
-        print(f"{where}  v{versions}\n    kafka      {theirs[:600]}\n    trunkline  {mine[:600]}")
-    print(f"{scenarios} scenarios, {steps} answers; known differences in {sum(used.values())} fields, new in {len(new)}")
+        at = ",".join(map(str, new[where, theirs, mine]))
+        print(f"{where}  v{at}\n    kafka      {theirs[:600]}\n    trunkline  {mine[:600]}")
+    print(
+        f"{scenarios} scenarios, {steps} answers; known differences in {sum(used.values())} fields, new in {len(new)}"
+    )
     stale = [each for each in KNOWN if whole and each not in used]
     for each in stale:
         print(f"no longer seen, take it out of known.py: {each.pattern}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.compat.differential.peer import Peer
 from tests.support.raw_kafka import batch
+
 from trunkline.record.batch import set_crc
 
 TIME_MS = 1_700_000_000_000

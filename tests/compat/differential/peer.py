@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.compat.differential.plain import Plain
 from tests.support.raw_kafka import RawKafka
+
 from trunkline.wire.kafka.apis import APIS, request_class
 from trunkline.wire.kafka.message import Message, Struct
 
@@ -19,7 +20,8 @@ _RETRIED = {3, 5, 6, 14, 15, 16, 100}
 
 def request(name: str, **values: Any) -> Message:
     """A request by its name, from plain values: nested structs are dicts."""
-    return _built(request_class(_KEYS_BY_NAME[name]), values)
+    message: Message = _built(request_class(_KEYS_BY_NAME[name]), values)
+    return message
 
 
 def _built(struct: Any, values: dict[str, Any]) -> Any:
@@ -52,8 +54,9 @@ class Peer:
         """A name of a topic or a group that nobody else uses, the same on both peers."""
         return f"{self.prefix}-{word}"
 
-    def open(self) -> RawKafka:
-        line = RawKafka(self.address, timeout_seconds=NO_ANSWER_SECONDS)
+    def open(self, seconds: float = NO_ANSWER_SECONDS) -> RawKafka:
+        """One more connection, on which no answer within `seconds` counts as silence."""
+        line = RawKafka(self.address, timeout_seconds=seconds)
         self._lines.append(line)
         return line
 
@@ -81,13 +84,13 @@ class Peer:
     def send(self, line: RawKafka, api: str, version: int, **values: Any) -> None:
         line.send(request(api, **values), version)
 
-    def raw(self, step: str, data: bytes) -> None:
-        """Bytes on a connection of their own: closed, silent, or how many bytes came back."""
+    def raw(self, step: str, data: bytes, shown: int = 6) -> None:
+        """Bytes on a connection of their own: closed, silent, or how the answer starts (correlation id and error)."""
         line = self.open()
         line.socket.settimeout(1.5)
         try:
             line.send_bytes(data)
-            self.note(step, f"answer {line.receive_frame()[:16].hex()}")
+            self.note(step, f"answer {line.receive_frame()[:shown].hex()}")
         except TimeoutError:
             self.note(step, "silence")
         except OSError:
@@ -107,7 +110,7 @@ class Peer:
             answer = get()
         except (ConnectionError, TimeoutError) as error:
             self.note(step, "silence" if isinstance(error, TimeoutError) else "closed")
-            self._line = None
+            self._line = None  # the next request needs a new one
             return None
         self.note(step, self.plain.struct(answer))
         return answer

@@ -1,8 +1,9 @@
 """Answers as plain values that can be compared: what differs from broker to broker is named instead.
 
-Ids that a broker makes up (members, producers, topics) are numbered in the order in which they are met, so that the same
-id in two places stays the same. Texts for people count as "text": their wording is free, and beside an error whether there
-is one at all. Lists of structs are keyed by what identifies an element; their order says nothing in this protocol.
+Ids that a broker makes up (members, producers, topics) are numbered in the order in which they are met, so that the
+same id in two places stays the same. Texts for people count as "text": their wording is free, and beside an error
+whether there is one at all. Lists of structs are keyed by what identifies an element; their order says nothing in this
+protocol.
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ from trunkline.record.batch import read_header
 from trunkline.wire.kafka.message import Struct
 
 _DROPPED: Final = {"throttle_time_ms"}
-_TEXTS: Final = {"error_message", "batch_index_error_message", "documentation"}
+TEXTS: Final = {"error_message", "batch_index_error_message", "documentation"}
+DROPPED_BESIDE_AN_ERROR: Final = TEXTS | {"log_start_offset"}
+"""Kafka gives the log start with some refusals and not with others; clients do not look."""
 _PLACES: Final = {"host", "port", "cluster_id", "rack"}
 _KEYS: Final = (
     *("topic", "name", "topic_id", "partition_index", "partition", "index", "group_id", "key", "api_key"),
     *("resource_name", "resource_type", "member_id", "group_instance_id", "node_id", "broker_id"),
 )
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+NOBODY: Final = bytes(range(16))
+"""An id that no topic has."""
+_IDS: Final = {bytes(16): "zero id", NOBODY: "nobody's id"}
 _SURELY_NOW_MS: Final = 1_750_000_000_000
 
 
@@ -36,7 +42,7 @@ class Plain:
         """Topic names by the ids that this peer gave them."""
 
     def struct(self, struct: Struct) -> dict[str, Any]:
-        dropped = _DROPPED | _TEXTS if getattr(struct, "error_code", 0) else _DROPPED
+        dropped = _DROPPED | DROPPED_BESIDE_AN_ERROR if getattr(struct, "error_code", 0) else _DROPPED
         return {
             field.name: self._value(field.name, getattr(struct, field.name))
             for field in struct.FIELDS
@@ -73,11 +79,11 @@ class Plain:
 
     def _bytes(self, name: str, value: bytes) -> str:
         if name == "topic_id":
-            return self.topics.get(value, "zero id" if value == bytes(16) else value.hex())
+            return self.topics.get(value, _IDS.get(value, "some id"))
         return value.hex()
 
     def _text(self, name: str, value: str) -> str:
-        if name in _TEXTS:
+        if name in TEXTS:
             return "text"
         if name in _PLACES and value:
             return name
@@ -90,6 +96,8 @@ class Plain:
             return "port"
         if name == "producer_id" and value >= 0:
             return f"producer #{self._nth(name, value)}"
+        if name == "session_id" and value:
+            return "some session"
         if abs(value - time.time() * 1000) < 86_400_000 or (value > _SURELY_NOW_MS and name.endswith("time_ms")):
             return "now"
         return value

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.compat.differential.peer import Peer
+
 from trunkline.wire.kafka.apis import APIS, ApiKey
 
 Run = Callable[[Peer, int], None]

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.compat.differential.peer import Peer
+from tests.compat.differential.plain import NOBODY
 from tests.compat.differential.registry import scenario
+
 from trunkline.wire.kafka.apis import ApiKey
 
-NOBODY = bytes(range(16))
 BAD_NAMES = {"empty": "", "dot": ".", "two dots": "..", "blank": "a b", "slash": "a/b", "colon": "a:b", "umlaut": "ä"}
 
 
 @scenario(ApiKey.METADATA)
 def topics(peer: Peer, version: int) -> None:
     one, two = peer.topic("one"), peer.topic("two", 3)
-    flags = {"allow_auto_topic_creation": False}
+    flags: dict[str, Any] = {"allow_auto_topic_creation": False}
     peer.ask("one", "Metadata", version, topics=[{"name": one}], **flags)
     peer.ask("two", "Metadata", version, topics=[{"name": two}, {"name": one}], **flags)
     peer.ask("twice", "Metadata", version, topics=[{"name": one}, {"name": one}], **flags)
     peer.ask("unknown", "Metadata", version, topics=[{"name": peer.name("no")}, {"name": one}], **flags)
     for what, name in BAD_NAMES.items():
         peer.ask(f"bad name: {what}", "Metadata", version, topics=[{"name": name}], **flags)
-    peer.ask("long name", "Metadata", version, topics=[{"name": "x" * 249}], **flags)
+    peer.ask("long name", "Metadata", version, topics=[{"name": peer.name("x").ljust(249, "x")}], **flags)
     peer.ask("too long name", "Metadata", version, topics=[{"name": "x" * 250}], **flags)
     if version >= 1:
         peer.ask("none", "Metadata", version, topics=[], **flags)
@@ -60,7 +63,7 @@ def creation_on_first_use(peer: Peer, version: int) -> None:
 def by_id(peer: Peer, version: int) -> None:
     one = peer.topic("one")
     topic_id = peer.topic_id(one)
-    flags = {"allow_auto_topic_creation": True}
+    flags: dict[str, Any] = {"allow_auto_topic_creation": True}
     peer.ask("known", "Metadata", version, topics=[{"name": None, "topic_id": topic_id}], **flags)
     peer.ask("unknown", "Metadata", version, topics=[{"name": None, "topic_id": NOBODY}], **flags)
     peer.ask("both", "Metadata", version, topics=[{"name": one, "topic_id": topic_id}], **flags)
@@ -127,7 +130,7 @@ def ranges(peer: Peer, version: int) -> None:
 
 @scenario(ApiKey.INIT_PRODUCER_ID)
 def producer_ids(peer: Peer, version: int) -> None:
-    def ask(step: str, **values: object) -> None:
+    def ask(step: str, **values: Any) -> None:
         peer.ask(step, "InitProducerId", version, **{"transactional_id": None, "transaction_timeout_ms": 1, **values})
 
     ask("first")

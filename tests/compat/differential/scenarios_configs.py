@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.compat.differential.peer import Peer
 from tests.compat.differential.registry import scenario
+
 from trunkline.wire.kafka.apis import ApiKey
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

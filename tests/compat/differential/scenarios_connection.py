@@ -6,6 +6,7 @@ import struct
 
 from tests.compat.differential.peer import Peer, request
 from tests.compat.differential.registry import scenario
+
 from trunkline.serve.kafka.apis import served
 from trunkline.wire.kafka.apis import ApiKey
 from trunkline.wire.kafka.frame import encode_request
@@ -28,7 +29,7 @@ def versions_that_are_not_served(peer: Peer, version: int) -> None:
         if api.min_version:
             peer.raw(f"{api.name} one too old", frame(key, api.min_version - 1, bytes(40)))
     for number in (-1, 5, 99, 32767):
-        peer.raw(f"ApiVersions {number}", frame(ApiKey.API_VERSIONS, number, bytes(4)))
+        peer.raw(f"ApiVersions {number}", frame(ApiKey.API_VERSIONS, number, bytes(4)), shown=16)
     peer.raw("a key nobody has", frame(9999, 0))
     peer.raw("a negative key", frame(-1, 0))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from tests.compat.differential.peer import Peer
+from tests.compat.differential.plain import NOBODY
 from tests.compat.differential.registry import scenario
-from tests.compat.differential.scenarios_cluster import NOBODY
 from tests.compat.differential.scenarios_groups import Group, subscription
+
 from trunkline.wire.kafka.apis import ApiKey
 
 
@@ -106,7 +108,10 @@ def look_up(peer: Peer, version: int) -> None:
     def topics(wanted: dict[str, list[int]] | None) -> list[dict[str, Any]] | None:
         if wanted is None:
             return None
-        return [{"name": name, "topic_id": ids.get(name, NOBODY), "partition_indexes": each} for name, each in wanted.items()]
+        return [
+            {"name": name, "topic_id": ids.get(name, NOBODY), "partition_indexes": each}
+            for name, each in wanted.items()
+        ]
 
     def ask(step: str, wanted: dict[str, list[int]] | None, who: str = group, **more: Any) -> None:
         if version >= 8:
@@ -128,12 +133,11 @@ def look_up(peer: Peer, version: int) -> None:
         ask("all", None)
         ask("all of an unknown group", None, peer.name("nogroup"))
     if version >= 7:
-        ask_stable = {"require_stable": True}
         if version == 7:
-            peer.ask("stable", "OffsetFetch", version, group_id=group, topics=topics({topic: [0]}), **ask_stable)
+            peer.ask("stable", "OffsetFetch", version, group_id=group, topics=topics({topic: [0]}), require_stable=True)
         else:
             rows = [{"group_id": group, "topics": topics({topic: [0]})}]
-            peer.ask("stable", "OffsetFetch", version, groups=rows, **ask_stable)
+            peer.ask("stable", "OffsetFetch", version, groups=rows, require_stable=True)
     if version >= 8:
         several = [
             {"group_id": group, "topics": topics({topic: [0]})},
@@ -155,8 +159,6 @@ def look_up(peer: Peer, version: int) -> None:
 
 def _until_forgotten(peer: Peer, group: str, topic: str) -> None:
     """Kafka forgets the offsets of a deleted topic a moment later."""
-    import time
-
     deadline = time.monotonic() + 5
     rows = [{"name": topic, "partition_indexes": [0]}]
     while True:
@@ -173,7 +175,8 @@ def forget(peer: Peer, version: int) -> None:
 
     def ask(step: str, wanted: dict[str, list[int]], who: str = group.id) -> None:
         rows = [
-            {"name": name, "partitions": [{"partition_index": index} for index in each]} for name, each in wanted.items()
+            {"name": name, "partitions": [{"partition_index": index} for index in each]}
+            for name, each in wanted.items()
         ]
         peer.ask(step, "OffsetDelete", version, group_id=who, topics=rows)
 

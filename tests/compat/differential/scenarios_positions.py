@@ -7,6 +7,7 @@ from typing import Any
 from tests.compat.differential.batches import TIME_MS, produce
 from tests.compat.differential.peer import Peer
 from tests.compat.differential.registry import scenario
+
 from trunkline.record.compression import Compression
 from trunkline.wire.kafka.apis import ApiKey
 
@@ -16,9 +17,7 @@ class Finder:
         self.peer, self.version, self.topic = peer, version, topic
 
     def ask(self, step: str, *stamps: int, partition: int = 0, epoch: int = -1, **more: Any) -> None:
-        rows = [
-            {"partition_index": partition, "timestamp": stamp, "current_leader_epoch": epoch} for stamp in stamps
-        ]
+        rows = [{"partition_index": partition, "timestamp": stamp, "current_leader_epoch": epoch} for stamp in stamps]
         topics = [{"name": self.topic, "partitions": rows}]
         values = {"replica_id": -1, "topics": topics, "timeout_ms": 5_000}
         self.peer.ask(step, "ListOffsets", self.version, **{**values, **more})
@@ -31,8 +30,8 @@ def find(peer: Peer, version: int) -> None:
     for stamp in special:
         finder.ask(f"empty: {stamp}", stamp)
     finder.ask("empty: time 0", 0)
-    for step, delta in enumerate((0, 1000, 500, 3000)):
-        produce(peer, finder.topic, [b"a", b"b"], timestamp=TIME_MS + delta, **({} if step else {}))
+    for delta in (0, 1000, 500, 3000):
+        produce(peer, finder.topic, [b"a", b"b"], timestamp=TIME_MS + delta)
     produce(peer, finder.topic, [b"c", b"d"], timestamp=TIME_MS + 4000, compression=Compression.GZIP)
     for stamp in special:
         finder.ask(f"special {stamp}", stamp)
@@ -105,4 +104,6 @@ def leader_epochs(peer: Peer, version: int) -> None:
     peer.ask("twice", "OffsetForLeaderEpoch", version, replica_id=-1, topics=[{"topic": topic, "partitions": rows}])
     if version >= 3:
         rows = rows[:1]
-        peer.ask("debugger", "OffsetForLeaderEpoch", version, replica_id=-2, topics=[{"topic": topic, "partitions": rows}])
+        peer.ask(
+            "debugger", "OffsetForLeaderEpoch", version, replica_id=-2, topics=[{"topic": topic, "partitions": rows}]
+        )

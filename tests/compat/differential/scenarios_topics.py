@@ -6,8 +6,10 @@ from typing import Any
 
 from tests.compat.differential.batches import produce
 from tests.compat.differential.peer import Peer
+from tests.compat.differential.plain import NOBODY
 from tests.compat.differential.registry import scenario
-from tests.compat.differential.scenarios_cluster import BAD_NAMES, NOBODY
+from tests.compat.differential.scenarios_cluster import BAD_NAMES
+
 from trunkline.wire.kafka.apis import ApiKey
 
 
@@ -193,9 +195,7 @@ def delete_by_id(peer: Peer, version: int) -> None:
 @scenario(ApiKey.CREATE_PARTITIONS)
 def grow(peer: Peer, version: int) -> None:
     def ask(step: str, *rows: dict[str, Any], validate_only: bool = False) -> None:
-        peer.ask(
-            step, "CreatePartitions", version, topics=list(rows), timeout_ms=10_000, validate_only=validate_only
-        )
+        peer.ask(step, "CreatePartitions", version, topics=list(rows), timeout_ms=10_000, validate_only=validate_only)
 
     def to(count: int, name: str, *replicas: list[int]) -> dict[str, Any]:
         rows = [{"broker_ids": brokers} for brokers in replicas]

@@ -1,8 +1,8 @@
 """Fetch (key 1), versions 4-18: stored batches as they are, by topic name or (13) by id, with long polls.
 
 Fetch sessions come later: a client that asks for one (session id 0, epoch 0) gets a full answer and session id 0, which
-means that none was made; a foreign session id is FETCH_SESSION_ID_NOT_FOUND. The first batch is given even where it is
-larger than the limits. Followers are not served (there is one node): replica ids are ignored.
+means that none was made; going on with a session is FETCH_SESSION_ID_NOT_FOUND. The first batch is given even where it
+is larger than the limits. Followers are not served (there is one node): replica ids are ignored.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ from trunkline.wire.kafka.messages.fetch_response import (
     PartitionData,
 )
 
+NEW_SESSION: Final = 0
+NO_SESSION: Final = -1
 NOT_THERE: Final = (UnknownTopic, UnknownTopicId, UnknownPartition)
 
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
-    if request.session_id != 0:
+    if request.session_epoch not in (NEW_SESSION, NO_SESSION):
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     wants, refused = _wants(call, request)
-    # As in Kafka, a partition that is not there does not end the wait for the others: its client would ask without pause.
+    # As in Kafka, a partition that is not there does not end the wait for the others: clients would ask without pause.
     at_once = any(not isinstance(error, NOT_THERE) for error in refused.values())
     result = call.broker.fetch(
         wants,
@@ -79,7 +81,7 @@ def _wants(call: Call, request: FetchRequest) -> tuple[list[Want], dict[int, Tru
                 partition = topics.partition_by_id(TopicId(topic.topic_id), asked.partition)
             else:
                 partition = topics.partition(topic.topic, asked.partition)
-            check_leader_epoch(partition, asked.current_leader_epoch)
+            check_leader_epoch(partition, max(asked.current_leader_epoch, NO_EPOCH))  # Kafka's leniency, in Fetch only
         except TrunklineError as error:
             refused[position] = error
         else:

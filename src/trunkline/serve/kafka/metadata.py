@@ -56,9 +56,7 @@ def _refused(topics: Iterable[MetadataRequestTopic]) -> MetadataResponse:
     return MetadataResponse(
         cluster_id=None,
         topics=[
-            MetadataResponseTopic(
-                error_code=ErrorCode.INVALID_REQUEST, name=asked.name or "", topic_id=asked.topic_id
-            )
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=asked.name or "", topic_id=asked.topic_id)
             for asked in topics
         ],
     )

@@ -222,7 +222,9 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
         topics.append((topic.name, tuple(index for index in indexes if 0 <= index < count)))
         unknown += [(topic.name, index) for index in indexes if not 0 <= index < count]
     try:
-        reply = call.broker.groups.ask(lambda ticket: ask.DeleteOffsets(ticket, GroupId(request.group_id), tuple(topics)))
+        reply = call.broker.groups.ask(
+            lambda ticket: ask.DeleteOffsets(ticket, GroupId(request.group_id), tuple(topics))
+        )
     except TrunklineError as error:
         return OffsetDeleteResponse(error_code=group_code_of(error))
     return OffsetDeleteResponse(

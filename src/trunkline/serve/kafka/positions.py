@@ -62,9 +62,7 @@ async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsRe
     )
 
 
-async def _look_up(
-    call: Call, topic: str, asked: ListOffsetsPartition, *, twice: bool
-) -> ListOffsetsPartitionResponse:
+async def _look_up(call: Call, topic: str, asked: ListOffsetsPartition, *, twice: bool) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     if asked.timestamp < 0 and call.version < SINCE_VERSION.get(asked.timestamp, 99):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION

@@ -1,7 +1,8 @@
 """InitProducerId (key 22), versions 0-5: an id for an idempotent producer.
 
 Ids are never given out twice, restarts included. Without a transactional id, the old id and epoch of a producer are not
-looked at: it always gets a new id, as in Kafka; one without the other is INVALID_REQUEST. Version 6 (two-phase commit) is not stable in Kafka 4.3 and not listed.
+looked at: it always gets a new id, as in Kafka; one without the other is INVALID_REQUEST. Version 6 (two-phase commit)
+is not stable in Kafka 4.3 and not listed.
 Not served: transactional ids (INVALID_REQUEST) until transactions come.
 """
 
