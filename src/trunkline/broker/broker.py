@@ -16,7 +16,7 @@ from trunkline.broker.producer_ids import ProducerIds
 from trunkline.broker.topics import Topics
 from trunkline.broker.waiting import LongPoll
 from trunkline.log.partition_log import Appended
-from trunkline.model.errors import OffsetOutOfRange
+from trunkline.model.errors import OffsetOutOfRange, PolicyViolation
 from trunkline.model.ids import NO_OFFSET, NodeId, Offset
 from trunkline.model.stats import Stats
 from trunkline.record.batch import split_batches
@@ -72,6 +72,8 @@ class Broker:
 
     def delete_records(self, partition: Partition, before: Offset) -> int:
         """Forget everything below `before` (-1: up to the high watermark). Gives the ticket at which that is safe."""
+        if not partition.topic.config.deleted:
+            raise PolicyViolation(f"Records of {partition.topic.name} are not deleted but compacted (cleanup.policy).")
         target = partition.high_watermark if before == NO_OFFSET else before
         if not 0 <= target <= partition.high_watermark:
             raise OffsetOutOfRange(

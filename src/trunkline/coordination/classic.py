@@ -223,7 +223,7 @@ class ClassicGroup:
             self._initial_delay_left_ms = max(self.roster.patience_ms - delay_ms, 0)
             self._extend_initial_delay = False
             self._timers.set(Timeout.JOIN, now_ms + delay_ms)
-        elif self.roster.all_joined:
+        elif self.roster.all_joined or not len(self.roster):
             self._complete_join(now_ms, out)
         else:
             self._timers.set(Timeout.JOIN, now_ms + self.roster.patience_ms)

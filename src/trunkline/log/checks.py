@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trunkline.model.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
+from trunkline.model.errors import BatchTooLarge, InvalidTimestamp, RecordWithoutKey
 from trunkline.model.topic import TimestampType, TopicConfig
 from trunkline.record.batch import BatchHeader
 
@@ -22,7 +22,7 @@ def check_batches(batches: Sequence[tuple[BatchHeader, memoryview]], config: Top
         if create_time and header.max_timestamp >= 0:
             _check_times(header, config, now_ms)
         if header.unkeyed and config.compacted:
-            raise InvalidRecord("A record without a key was sent to a compacted topic.")
+            raise RecordWithoutKey("A record without a key was sent to a compacted topic.")
     if size > config.segment_bytes:
         raise BatchTooLarge(f"{size} bytes at once are larger than segment.bytes ({config.segment_bytes}).")
     return size

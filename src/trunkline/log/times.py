@@ -51,7 +51,9 @@ def largest(snapshot: Snapshot, start: int, end: int) -> Found | None:
     if best is None:
         return None
     timestamp, view, at, header = best
-    return _first_in_batch(snapshot, view, at, header, timestamp, start)
+    found = _first_in_batch(snapshot, view, at, header, timestamp, start)
+    # A producer may have claimed a time that none of its records has.
+    return found or _first_in_batch(snapshot, view, at, header, -1, start)
 
 
 def _first_in_batch(

@@ -81,7 +81,11 @@ class CorruptBatch(TrunklineError):
 
 
 class InvalidRecord(TrunklineError):
-    """A well-formed batch that this topic does not take (no key on a compacted topic, for one)."""
+    """A batch that would be refused again: its records are not what they claim to be."""
+
+
+class RecordWithoutKey(InvalidRecord):
+    """A compacted topic keeps the last record of each key, so it takes none without."""
 
 
 class BatchTooLarge(TrunklineError):

@@ -15,7 +15,7 @@ from typing import Final
 from crc32c import crc32c
 
 from trunkline.model import limits
-from trunkline.model.errors import CorruptBatch, InvalidRecord, UnsupportedBatchFormat
+from trunkline.model.errors import CorruptBatch, InvalidProducerEpoch, InvalidRecord, UnsupportedBatchFormat
 from trunkline.record.compression import Buffer, Compression, DecompressedTooLarge, codec, decompress
 from trunkline.record.walk import walk_records
 
@@ -41,6 +41,8 @@ _EPOCH_AT: Final = 12
 _MAGIC_AT: Final = 16
 _CRC_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
+ATTRIBUTES_LOW_AT: Final = 22
+"""The byte of the attributes that holds every bit in use."""
 _MAX_TIMESTAMP_AT: Final = 35
 
 
@@ -142,9 +144,10 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def split_batches(records: memoryview) -> list[tuple[BatchHeader, memoryview]]:
     """What a producer sent, batch by batch, checked.
 
-    CorruptBatch: a length or checksum is wrong. InvalidRecord: nothing was sent, or count, deltas or record lengths
-    lie, or a client claims a control batch. Batches larger than OPENED_BATCH_BYTES, or whose records are too many or
-    too large to walk cheaply, are checked by header and checksum only.
+    CorruptBatch: a length or checksum is wrong. InvalidRecord: no whole batch was sent, or count, deltas or record
+    lengths lie, or it cannot be decompressed, or a client claims a control batch. Batches larger than
+    OPENED_BATCH_BYTES, or whose records are too many or too large to walk cheaply, are checked by header and checksum
+    only.
     """
     if not records:
         raise InvalidRecord("A produce request must hold at least one record batch.")
@@ -189,9 +192,13 @@ def _checked_header(records: memoryview, position: int) -> BatchHeader:
                 f"Message format v{magic} is no longer taken: use a client that writes record batches v2 (Kafka 0.11+)."
             )
         raise CorruptBatch(f"Unknown record batch magic {magic}.")
+    if remain < HEADER_BYTES:
+        raise InvalidRecord(f"A batch header of {HEADER_BYTES} bytes is expected where {remain} remain.")
     header = read_header(records, position)
-    if not HEADER_BYTES <= header.size_bytes <= remain:
-        raise CorruptBatch(f"A batch claims {header.size_bytes} bytes where {remain} remain.")
+    if header.size_bytes > remain:
+        raise InvalidRecord(f"A batch claims {header.size_bytes} bytes where {remain} remain: it was cut.")
+    if header.size_bytes < HEADER_BYTES:
+        raise CorruptBatch(f"A batch claims {header.size_bytes} bytes, fewer than its header has.")
     return header
 
 
@@ -203,12 +210,16 @@ def _check_produced(header: BatchHeader, batch: memoryview) -> None:
         raise InvalidRecord(f"A batch claims {count} records and a last offset delta of {header.last_offset_delta}.")
     if header.attributes & CONTROL_BIT:
         raise InvalidRecord("Clients may not write control batches.")
-    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-        raise InvalidRecord(f"Producer {header.producer_id} sent a batch without an epoch or a sequence.")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecord(f"Producer {header.producer_id} sent a batch without a sequence.")
+    if header.producer_id >= 0 and header.producer_epoch < 0:
+        raise InvalidProducerEpoch(f"Producer {header.producer_id} sent a batch without an epoch.")
     compression = header.compression
     if header.size_bytes <= limits.OPENED_BATCH_BYTES and count <= limits.OPENED_BATCH_RECORDS:
         try:
             body = decompress(compression, batch[HEADER_BYTES:], limits.OPENED_DECOMPRESSED_BYTES)
         except DecompressedTooLarge:
             return
+        except CorruptBatch as error:  # its checksum is right, so sending it again would not help
+            raise InvalidRecord(str(error)) from None
         header.unkeyed = walk_records(body, count)

@@ -41,6 +41,11 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _LENGTH: Final = struct.Struct(">i")
+_LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
+"""Magic, independent blocks and no checksums, blocks of 64 KiB at most, and the checksum of these two bytes."""
+_LZ4_BLOCK_BYTES: Final = 64 * 1024
+_LZ4_LENGTH: Final = struct.Struct("<I")
+_LZ4_STORED: Final = 1 << 31
 _FIRST_TRY_BYTES: Final = 256 * 1024
 _OUTPUT_IS_FULL: Final = "failed to write whole buffer"
 _INTO: Final[dict[Compression, Callable[[Any, Any], int]]] = {
@@ -67,7 +72,7 @@ def compress(compression: Compression, data: Buffer) -> Buffer:
         case Compression.SNAPPY:
             return _compress_xerial(memoryview(data))
         case Compression.LZ4:
-            return memoryview(cramjam.lz4.compress(data))
+            return _compress_lz4(memoryview(data))
         case Compression.ZSTD:
             return memoryview(cramjam.zstd.compress(data))
 
@@ -104,6 +109,19 @@ def _compress_xerial(data: memoryview) -> bytearray:
         out += _LENGTH.pack(len(block))
         out += block
     return out
+
+
+def _compress_lz4(data: memoryview) -> bytearray:
+    """Frames whose blocks stand alone: Java clients and Kafka itself refuse blocks that refer to the one before."""
+    out = bytearray(_LZ4_HEADER)
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        piece = data[start : start + _LZ4_BLOCK_BYTES]
+        block = memoryview(cramjam.lz4.compress_block(piece, store_size=False))
+        if len(block) < len(piece):
+            out += _LZ4_LENGTH.pack(len(block)) + block
+        else:
+            out += _LZ4_LENGTH.pack(len(piece) | _LZ4_STORED) + piece
+    return out + bytes(4)
 
 
 def _decompress_snappy(data: memoryview, limit: int) -> memoryview:

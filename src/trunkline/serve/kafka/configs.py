@@ -6,6 +6,7 @@ shown and read-only. Other resource types (loggers, client metrics, groups) are 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -14,7 +15,7 @@ from typing import Final
 from trunkline.model.errors import InvalidConfig, InvalidRequest, TrunklineError
 from trunkline.model.ids import NodeId
 from trunkline.model.limits import MAX_FETCH_BYTES
-from trunkline.model.topic import DEFINITIONS, ConfigType, TopicConfig
+from trunkline.model.topic import DEFINITIONS, ConfigType, TopicConfig, check_topic_name, config_items
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import code_of
 from trunkline.wire.kafka.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -60,18 +61,29 @@ _WIRE_TYPES: Final = {
     ConfigType.LIST: 7,
 }
 
-# A topic config and the broker config it takes its default from, where the names differ by more than a "log." before.
-_BROKER_NAMES: Final = {
+# A topic config and the broker config it takes its default from, where the names differ by more than a "log." before;
+# None where there is no such config, or Kafka leaves it unset and shows nothing.
+_BROKER_NAMES: Final[dict[str, str | None]] = {
+    "durability": None,
+    "follower.replication.throttled.replicas": None,
+    "leader.replication.throttled.replicas": None,
+    "remote.log.copy.disable": None,
+    "remote.log.delete.on.disable": None,
+    "remote.storage.enable": None,
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
+    "compression.zstd.level": "compression.zstd.level",
     "max.message.bytes": "message.max.bytes",
     "min.insync.replicas": "min.insync.replicas",
     "compression.type": "compression.type",
     "unclean.leader.election.enable": "unclean.leader.election.enable",
-    "segment.ms": "log.roll.ms",
-    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.ms": None,
+    "segment.jitter.ms": None,
+    "retention.ms": None,
     "segment.index.bytes": "log.index.size.max.bytes",
     "file.delete.delay.ms": "log.segment.delete.delay.ms",
     "flush.messages": "log.flush.interval.messages",
-    "flush.ms": "log.flush.interval.ms",
+    "flush.ms": None,
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
     "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
     "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
@@ -138,20 +150,21 @@ def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeCon
 
 def _describe(call: Call, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
         rows = _rows(call, resource)
     except TrunklineError as error:
         result.error_code, result.error_message = code_of(error), str(error)
         return result
-    wanted = resource.configuration_keys
-    result.configs = [_shown(row, request) for row in rows if wanted is None or row.name in wanted]
+    wanted = resource.configuration_keys  # none at all, as null, means every one
+    result.configs = [_shown(row, request) for row in rows if not wanted or row.name in wanted]
     return result
 
 
 def _rows(call: Call, resource: DescribeConfigsResource) -> Sequence[Row]:
     if resource.resource_type == TOPIC:
+        check_topic_name(resource.resource_name)
         return list(topic_config_rows(call.broker.topics.named(resource.resource_name).config))
     if resource.resource_type == BROKER:
         _check_node(resource.resource_name, call.broker.node_id)
@@ -185,11 +198,14 @@ def _shown(row: Row, request: DescribeConfigsRequest) -> DescribeConfigsResource
 
 def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     responses: list[AlterConfigsResourceResponse] = []
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         answer = AlterConfigsResourceResponse(
             error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         try:
+            if times[resource.resource_type, resource.resource_name] > 1:
+                raise InvalidRequest("A resource stands in the request more than once.")
             _alter(call, resource, validate_only=request.validate_only)
         except TrunklineError as error:
             answer.error_code, answer.error_message = code_of(error), str(error)
@@ -202,6 +218,9 @@ def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -
         raise InvalidRequest("This node's settings are changed with flags, environment or its TOML file.")
     if resource.resource_type != TOPIC:
         raise InvalidRequest(f"Configs of resource type {resource.resource_type} are not kept here.")
+    if not resource.resource_name:
+        raise InvalidRequest("Default topic resources are not allowed.")
+    check_topic_name(resource.resource_name)
     topic = call.broker.topics.named(resource.resource_name)
     overrides = dict(topic.config.overrides)
     names = [config.name for config in resource.configs]
@@ -215,12 +234,10 @@ def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -
 def _apply(overrides: dict[str, str], config: AlterableConfig) -> None:
     definition = DEFINITIONS.get(config.name)
     if config.config_operation == Operation.DELETE:
-        if definition is None:
-            raise InvalidConfig(f"Unknown topic config name: {config.name}")
         overrides.pop(config.name, None)
         return
     if config.value is None:
-        raise InvalidConfig(f"Null value not supported for: {config.name}")
+        raise InvalidRequest(f"Null value not supported for: {config.name}")
     if config.config_operation == Operation.SET:
         overrides[config.name] = config.value
         return
@@ -232,12 +249,11 @@ def _apply(overrides: dict[str, str], config: AlterableConfig) -> None:
 
 
 def _items(overrides: Mapping[str, str], name: str) -> list[str]:
-    value = overrides.get(name, DEFINITIONS[name].default)
-    return [item for item in value.split(",") if item]
+    return config_items(overrides.get(name, DEFINITIONS[name].default))
 
 
 def _edited(items: list[str], config: AlterableConfig) -> str:
-    changes = (config.value or "").split(",")
+    changes = config_items(config.value or "")
     if config.config_operation == Operation.APPEND:
         return ",".join([*items, *(item for item in changes if item not in items)])
     return ",".join(item for item in items if item not in changes)

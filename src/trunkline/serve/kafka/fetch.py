@@ -1,31 +1,50 @@
 """Fetch (key 1), versions 4-18: stored batches as they are, by topic name or (13) by id, with long polls.
 
 Fetch sessions come later: a client that asks for one (session id 0, epoch 0) gets a full answer and session id 0, which
-means that none was made; a foreign session id is FETCH_SESSION_ID_NOT_FOUND. The first batch is given even where it is
-larger than the limits. Followers are not served (there is one node): replica ids are ignored.
+means that none was made; going on with a session is FETCH_SESSION_ID_NOT_FOUND. The first batch is given even where it
+is larger than the limits. Followers are not served (there is one node): replica ids are ignored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Sequence
+from typing import Final
 
 from trunkline.broker.fetching import Got, Want
 from trunkline.broker.partition import Partition
-from trunkline.model.errors import FencedLeaderEpoch, TrunklineError, UnknownLeaderEpoch
+from trunkline.model.errors import (
+    FencedLeaderEpoch,
+    TrunklineError,
+    UnknownLeaderEpoch,
+    UnknownPartition,
+    UnknownTopic,
+    UnknownTopicId,
+)
 from trunkline.model.ids import NO_EPOCH, Offset, TopicId
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import ErrorCode, code_of
 from trunkline.wire.kafka.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from trunkline.wire.kafka.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from trunkline.wire.kafka.messages.fetch_response import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+
+NEW_SESSION: Final = 0
+NO_SESSION: Final = -1
+NOT_THERE: Final = (UnknownTopic, UnknownTopicId, UnknownPartition)
 
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
-    if request.session_id != 0:
+    if request.session_epoch not in (NEW_SESSION, NO_SESSION):
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     wants, refused = _wants(call, request)
+    # As in Kafka, a partition that is not there does not end the wait for the others: clients would ask without pause.
+    at_once = any(not isinstance(error, NOT_THERE) for error in refused.values())
     result = call.broker.fetch(
         wants,
-        min_bytes=0 if refused else request.min_bytes,
+        min_bytes=0 if at_once else request.min_bytes,
         max_bytes=request.max_bytes,
         wait_ms=request.max_wait_ms,
     )
@@ -62,7 +81,7 @@ def _wants(call: Call, request: FetchRequest) -> tuple[list[Want], dict[int, Tru
                 partition = topics.partition_by_id(TopicId(topic.topic_id), asked.partition)
             else:
                 partition = topics.partition(topic.topic, asked.partition)
-            check_leader_epoch(partition, asked.current_leader_epoch)
+            check_leader_epoch(partition, max(asked.current_leader_epoch, NO_EPOCH))  # Kafka's leniency, in Fetch only
         except TrunklineError as error:
             refused[position] = error
         else:
@@ -90,20 +109,24 @@ def _response(
             position += 1
             got = Got(error=error) if error is not None else next(given)
             bytes_out += sum(map(len, got.buffers))
-            partitions.append(_partition(asked.partition, got))
+            partitions.append(_partition(asked.partition, got, committed_only=request.isolation_level == 1))
         responses.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions))
     call.broker.stats.bytes_out += bytes_out
     return FetchResponse(responses=responses)
 
 
-def _partition(index: int, got: Got) -> PartitionData:
+def _partition(index: int, got: Got, *, committed_only: bool) -> PartitionData:
+    aborted: list[AbortedTransaction] | None = [] if committed_only else None
     if got.error is not None:
+        # Kafka's own habit: no list where reading failed, an empty one where there is nothing to read from.
+        aborted = [] if isinstance(got.error, NOT_THERE) else None
         return PartitionData(
             partition_index=index,
             error_code=code_of(got.error),
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
+            aborted_transactions=aborted,
             records=b"",
         )
     return PartitionData(
@@ -111,5 +134,6 @@ def _partition(index: int, got: Got) -> PartitionData:
         high_watermark=got.high_watermark,
         last_stable_offset=got.high_watermark,
         log_start_offset=got.log_start,
+        aborted_transactions=aborted,
         records=got.buffers or b"",
     )

@@ -95,16 +95,17 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
             can_skip_assignment=call.version >= 9,
         )
 
+    nameless = None if call.version >= 7 else ""
     try:
         reply = await reply_to(call, command, ask.JoinReply)
     except MemberIdRequired as error:
-        return JoinGroupResponse(error_code=code_of(error), protocol_name="", member_id=error.member_id)
+        return JoinGroupResponse(error_code=code_of(error), protocol_name=nameless, member_id=error.member_id)
     except TrunklineError as error:
-        return JoinGroupResponse(error_code=group_code_of(error), protocol_name="", member_id=request.member_id)
+        return JoinGroupResponse(error_code=group_code_of(error), protocol_name=nameless, member_id=request.member_id)
     return JoinGroupResponse(
         generation_id=reply.generation,
         protocol_type=reply.protocol_type,
-        protocol_name=reply.protocol if reply.protocol is not None or call.version >= 7 else "",
+        protocol_name=nameless if reply.protocol is None else reply.protocol,
         leader=reply.leader,
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
@@ -118,6 +119,9 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
 
 
 async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
+    if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
     def command(ticket: Ticket) -> ask.Sync:
         return ask.Sync(
             ticket,
@@ -215,7 +219,7 @@ def _describe(call: Call, group_id: str, operations: int) -> DescribedGroup:
             )
             for member in group.members
         ],
-        authorized_operations=operations,
+        authorized_operations=NOT_ASKED if missing else operations,
     )
 
 
@@ -237,7 +241,7 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
 
 
 def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    group_ids = tuple(map(GroupId, request.groups_names))
+    group_ids = tuple(map(GroupId, dict.fromkeys(request.groups_names)))
     try:
         reply = call.broker.groups.ask(lambda ticket: ask.DeleteGroups(ticket, group_ids))
     except TrunklineError as error:

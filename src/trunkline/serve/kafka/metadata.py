@@ -7,6 +7,7 @@ gives up on that. The one node is leader, replica and controller of everything.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from trunkline.model.errors import TrunklineError, UnknownTopic
@@ -31,11 +32,14 @@ NOT_ASKED: Final = -(2**31)
 
 
 def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
+    if call.version < 12 and any(asked.name is None or asked.topic_id != NO_TOPIC_ID for asked in request.topics or ()):
+        return _refused(request.topics or ())
     everything = request.topics is None or (call.version == 0 and not request.topics)
     if everything:
         topics = [_topic(call, request, topic) for topic in call.broker.topics.image.values()]
     else:
-        topics = [_asked(call, request, asked) for asked in request.topics or ()]
+        answers = [_asked(call, request, asked) for asked in request.topics or ()]
+        topics = list({(topic.name, topic.topic_id): topic for topic in answers}.values())  # each once, as in Kafka
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=call.broker.node_id, host=call.host, port=call.port)],
         cluster_id=call.broker.cluster_id,
@@ -44,6 +48,17 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),
+    )
+
+
+def _refused(topics: Iterable[MetadataRequestTopic]) -> MetadataResponse:
+    """Topic ids have a place in the request from version 10 on, and a meaning from version 12 on only."""
+    return MetadataResponse(
+        cluster_id=None,
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=asked.name or "", topic_id=asked.topic_id)
+            for asked in topics
+        ],
     )
 
 

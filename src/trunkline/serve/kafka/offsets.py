@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 from trunkline.coordination import commands as ask
 from trunkline.coordination.commands import Ticket
 from trunkline.coordination.facts import Committed
-from trunkline.model.errors import TrunklineError, UnknownGroup
+from trunkline.model.errors import TrunklineError
 from trunkline.model.ids import Epoch, GroupId, MemberId, Offset, TopicId
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import ErrorCode, code_of
@@ -111,8 +111,8 @@ def _commit(
         reply = cast(ask.CommitReply, call.broker.groups.ask(command))
     except TrunklineError as error:
         code = group_code_of(error)
-        if isinstance(error, UnknownGroup) and call.version < 9:
-            code = ErrorCode.ILLEGAL_GENERATION
+        if code == ErrorCode.GROUP_ID_NOT_FOUND and call.version < 9:
+            code = ErrorCode.ILLEGAL_GENERATION  # what clients of the time before KIP-848 understand
         for places in slots:
             for place in places:
                 place.error_code = code
@@ -213,9 +213,18 @@ def _unknown(topic_id: bytes, indexes: Sequence[int], code: ErrorCode) -> Offset
 
 
 def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    topics = tuple((topic.name, tuple(each.partition_index for each in topic.partitions)) for topic in request.topics)
+    topics: list[tuple[str, tuple[int, ...]]] = []
+    unknown: list[tuple[str, int]] = []
+    for topic in request.topics:
+        known = call.broker.topics.image.get(topic.name)
+        count = known.partitions if known is not None else 0
+        indexes = [each.partition_index for each in topic.partitions]
+        topics.append((topic.name, tuple(index for index in indexes if 0 <= index < count)))
+        unknown += [(topic.name, index) for index in indexes if not 0 <= index < count]
     try:
-        reply = call.broker.groups.ask(lambda ticket: ask.DeleteOffsets(ticket, GroupId(request.group_id), topics))
+        reply = call.broker.groups.ask(
+            lambda ticket: ask.DeleteOffsets(ticket, GroupId(request.group_id), tuple(topics))
+        )
     except TrunklineError as error:
         return OffsetDeleteResponse(error_code=group_code_of(error))
     return OffsetDeleteResponse(
@@ -227,6 +236,13 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
                         partition_index=index, error_code=code_of(error) if error else ErrorCode.NONE
                     )
                     for index, error in results
+                ]
+                + [
+                    OffsetDeleteResponsePartition(
+                        partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    )
+                    for topic_name, index in unknown
+                    if topic_name == name
                 ],
             )
             for name, results in cast(ask.DeleteOffsetsReply, reply).topics

@@ -1,7 +1,8 @@
 """ListOffsets (key 2), versions 1-11, and OffsetForLeaderEpoch (key 23), versions 2-4: times and epochs to offsets.
 
 ListOffsets: a time with nothing at or after it answers offset -1, timestamp -1, as Kafka does; -1 is the end, -2 and -4
-the start, -3 the record with the largest timestamp, -5 and -6 (tiered storage, of which there is none) answer -1.
+the start, -3 the record with the largest timestamp, -5 and -6 (tiered storage, of which there is none) answer -1;
+each only from the version on that brought it, as in Kafka.
 Look-ups by time read the disk, so they run off the loop. OffsetForLeaderEpoch: one node has one epoch, which ends at
 the high watermark.
 """
@@ -9,12 +10,13 @@ the high watermark.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Final
 
 from trunkline.broker.partition import Partition
 from trunkline.model.errors import InvalidRequest, TrunklineError
 from trunkline.serve.kafka.call import Call
-from trunkline.serve.kafka.errors import code_of
+from trunkline.serve.kafka.errors import ErrorCode, code_of
 from trunkline.serve.kafka.fetch import check_leader_epoch
 from trunkline.wire.kafka.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from trunkline.wire.kafka.messages.list_offsets_response import (
@@ -37,23 +39,37 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 TIERED: Final = (-5, -6)
+SINCE_VERSION: Final = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, -5: 9, -6: 11}
+"""When each look-up came; to an older request, and for any other negative time, it is UNSUPPORTED_VERSION."""
 
 
 async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    # As in Kafka, a partition that stands in the request twice is refused, and answered once.
+    times = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=await asyncio.gather(*(_look_up(call, topic.name, asked) for asked in topic.partitions)),
+                partitions=await asyncio.gather(
+                    *(
+                        _look_up(call, topic.name, asked, twice=times[topic.name, asked.partition_index] > 1)
+                        for asked in {asked.partition_index: asked for asked in topic.partitions}.values()
+                    )
+                ),
             )
             for topic in request.topics
         ]
     )
 
 
-async def _look_up(call: Call, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+async def _look_up(call: Call, topic: str, asked: ListOffsetsPartition, *, twice: bool) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    if asked.timestamp < 0 and call.version < SINCE_VERSION.get(asked.timestamp, 99):
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+        return answer
     try:
+        if twice:
+            raise InvalidRequest(f"Partition {topic}-{asked.partition_index} stands in the request more than once.")
         partition = call.broker.topics.partition(topic, asked.partition_index)
         check_leader_epoch(partition, asked.current_leader_epoch)
         found = await _find(call, partition, asked.timestamp)
@@ -77,10 +93,8 @@ async def _find(call: Call, partition: Partition, timestamp: int) -> tuple[int, 
         return None
     if timestamp == MAX_TIMESTAMP:
         found = await call.broker.run_blocking(partition.log.look_up_max_timestamp(end))
-    elif timestamp >= 0:
-        found = await call.broker.run_blocking(partition.log.look_up_time(timestamp, end))
     else:
-        raise InvalidRequest(f"There is no look-up for timestamp {timestamp}.")
+        found = await call.broker.run_blocking(partition.log.look_up_time(timestamp, end))
     return found
 
 

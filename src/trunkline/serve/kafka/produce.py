@@ -1,17 +1,31 @@
 """Produce (key 0), versions 3-13: record batches v2 to one or many partitions, by topic name or (13) by id.
 
 acks=1 and acks=all mean the same on one node: answered after the journal is synced (or once written, where the topic's
-durability is `os`). acks=0 is not answered; its errors are counted only. A partition's error never touches another one.
-Not served: transactional batches (INVALID_REQUEST) until transactions come.
+durability is `os`). acks=0 is not answered; where it fails the connection is closed, as Kafka does, so that the client
+looks where the topic is now. A partition's error never touches another one. Not served: transactions
+(INVALID_REQUEST); a transactional batch in a request without an id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+Where Kafka takes one batch per partition, several are taken here.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from trunkline.broker.partition import Partition
-from trunkline.model.errors import CorruptBatch, InvalidRecord, NotSupported, RequestTimedOut, TrunklineError
+from trunkline.model.errors import (
+    InvalidRecord,
+    InvalidRequest,
+    NotSupported,
+    RecordWithoutKey,
+    RequestTimedOut,
+    TrunklineError,
+    UnsupportedCompression,
+)
 from trunkline.model.ids import TopicId
+from trunkline.record.batch import ATTRIBUTES_LOW_AT, CODEC_MASK, TRANSACTIONAL_BIT
+from trunkline.record.compression import Compression
+from trunkline.record.records import decode_records
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import ErrorCode, code_of
 from trunkline.wire.kafka.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -21,6 +35,8 @@ from trunkline.wire.kafka.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+
+ZSTD_SINCE_VERSION: Final = 7
 
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
@@ -34,6 +50,7 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | asyncio.Fu
             partitions.append(answer)
         answers.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     if request.acks == 0:
+        _close_if_refused(answers)
         return None
     response = ProduceResponse(responses=answers)
     deadline_ms = call.broker.now_ms() + max(request.timeout_ms, 0)
@@ -41,23 +58,33 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | asyncio.Fu
     return response if safe is None else _once(safe, response)
 
 
+def _close_if_refused(answers: list[TopicProduceResponse]) -> None:
+    for topic in answers:
+        for partition in topic.partition_responses:
+            if partition.error_code != ErrorCode.NONE:
+                raise InvalidRequest(f"acks=0 failed with {ErrorCode(partition.error_code).name}")
+
+
 def _append(
     call: Call, request: ProduceRequest, topic: TopicProduceData, data: PartitionProduceData
 ) -> tuple[PartitionProduceResponse, int]:
     try:
         if request.acks not in (-1, 0, 1):
-            return PartitionProduceResponse(
-                index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1
-            ), 0
+            return _refused_with(data.index, ErrorCode.INVALID_REQUIRED_ACKS), 0
         if request.transactional_id is not None:
             raise NotSupported("Transactions are not served yet: produce without transactional.id.")
         partition = _partition(call, topic, data.index)
         if not data.records:
-            raise CorruptBatch("The request holds no record batch for this partition.")
+            raise InvalidRecord("The request holds no record batch for this partition.")
+        attributes = data.records[ATTRIBUTES_LOW_AT] if len(data.records) > ATTRIBUTES_LOW_AT else 0
+        if attributes & TRANSACTIONAL_BIT:
+            return _refused_with(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), 0
+        if call.version < ZSTD_SINCE_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
+            raise UnsupportedCompression(f"Produce version {call.version} has no zstd, version 7 has.")
         appended, ticket = call.broker.publish(partition, memoryview(data.records))
     except TrunklineError as error:
         call.broker.stats.count_error(type(error).__name__)
-        return _refused(data.index, error), 0
+        return _refused(data, error), 0
     return (
         PartitionProduceResponse(
             index=data.index,
@@ -76,12 +103,20 @@ def _partition(call: Call, topic: TopicProduceData, index: int) -> Partition:
     return topics.partition(topic.name, index)
 
 
-def _refused(index: int, error: TrunklineError) -> PartitionProduceResponse:
+def _refused_with(index: int, code: ErrorCode) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
+
+
+def _refused(data: PartitionProduceData, error: TrunklineError) -> PartitionProduceResponse:
     records = []
-    if isinstance(error, InvalidRecord):
-        records = [BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message=str(error))]
+    if isinstance(error, RecordWithoutKey) and data.records:
+        records = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=str(error))
+            for index, record in enumerate(decode_records(data.records))
+            if record.key is None
+        ]
     return PartitionProduceResponse(
-        index=index, error_code=code_of(error), base_offset=-1, record_errors=records, error_message=str(error)
+        index=data.index, error_code=code_of(error), base_offset=-1, record_errors=records, error_message=str(error)
     )
 
 

@@ -170,7 +170,7 @@ class KafkaSession(asyncio.BufferedProtocol):
             raise MalformedMessage(
                 f"{api.name} version {header.api_version} is not served, {api.min_version} to {api.max_version} are"
             )
-        response = listing(self._face.apis, ErrorCode.UNSUPPORTED_VERSION)
+        response = listing({_API_VERSIONS: api}, ErrorCode.UNSUPPORTED_VERSION)
         answer.chunks = encode_response(_API_VERSIONS, 0, header.correlation_id, response)
         self._answer_in_order()
 

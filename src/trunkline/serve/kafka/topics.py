@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from trunkline.model.errors import (
+    InvalidConfig,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
     InvalidRequest,
@@ -57,12 +58,17 @@ async def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopic
 
 
 def _create(call: Call, asked: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
-    overrides = {config.name: config.value for config in asked.configs if config.value is not None}
+    overrides: dict[str, str] = {}
+    for config in asked.configs:
+        if config.value is None:
+            raise InvalidConfig(f"Null value not supported for topic configs: {config.name}")
+        overrides[config.name] = config.value
     count = _checked_layout(asked, call.broker.node_id)
     topic = call.broker.topics.create(asked.name, count, overrides, validate_only=validate_only)
     return CreatableTopicResult(
         name=asked.name,
         topic_id=NO_TOPIC_ID if validate_only else topic.id,
+        error_message=None,
         num_partitions=topic.partitions,
         replication_factor=1,
         configs=[
@@ -104,15 +110,30 @@ def _unreachable_factor(factor: int) -> InvalidReplicationFactor:
 
 
 def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    asked = request.topics if call.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
-    return DeleteTopicsResponse(responses=[_delete(call, state) for state in asked])
+    states = request.topics if call.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
+    known = [_known_id(call, state) for state in states]
+    times = Counter(known)
+    answers: dict[bytes | str | None, DeletableTopicResult] = {}
+    for state, topic_id in zip(states, known, strict=True):
+        answers[topic_id] = _delete(call, state, twice=times[topic_id] > 1)
+    return DeleteTopicsResponse(responses=list(answers.values()))
 
 
-def _delete(call: Call, state: DeleteTopicState) -> DeletableTopicResult:
+def _known_id(call: Call, state: DeleteTopicState) -> bytes | str | None:
+    """The same for two ways to name one topic."""
+    topic = call.broker.topics.image.get(state.name or "")
+    if topic is not None:
+        return topic.id
+    return state.name if state.topic_id == NO_TOPIC_ID else state.topic_id
+
+
+def _delete(call: Call, state: DeleteTopicState, *, twice: bool) -> DeletableTopicResult:
     topics = call.broker.topics
     try:
-        if state.name is not None and state.topic_id != NO_TOPIC_ID:
-            raise InvalidRequest("Name a topic by its name or by its id, not by both.")
+        if (state.name is None) == (state.topic_id == NO_TOPIC_ID):
+            raise InvalidRequest("Name a topic by its name or by its id, not by both and not by neither.")
+        if twice:
+            raise InvalidRequest("A topic stands in the request more than once.")
         topic = topics.named(state.name) if state.name is not None else topics.with_id(TopicId(state.topic_id))
         if topic.internal:
             raise InvalidRequest(f"Topic {topic.name!r} is the broker's own and cannot be deleted.")

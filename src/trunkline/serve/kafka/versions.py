@@ -2,8 +2,8 @@
 
 Produce is listed from version 0 although older versions than 3 are refused, as Apache Kafka does (KAFKA-18659):
 librdkafka picks its compression codecs from the range. A version that is not known gets the version 0 answer with
-UNSUPPORTED_VERSION and the list, as the protocol guide asks, so that the client can try again. No features are listed:
-a client then uses neither transactions of version 2 nor the new group protocol.
+UNSUPPORTED_VERSION and the versions of ApiVersions itself (KIP-511), so that the client can try again. No features are
+listed: a client then uses neither transactions of version 2 nor the new group protocol.
 """
 
 from __future__ import annotations

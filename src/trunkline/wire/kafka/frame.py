@@ -50,15 +50,13 @@ def parse_header(buffer: memoryview) -> RequestHeader:
             position += length
             if position > len(buffer):
                 raise MalformedMessage(f"request header: client id of {length} bytes, {len(buffer) - 10} remain")
-            client_id = buffer[10:position].tobytes().decode()
+            client_id = buffer[10:position].tobytes().decode(errors="replace")
         elif length != -1:
             raise MalformedMessage(f"request header: client id of {length} bytes")
         if _FLEXIBLE.get(api_key, _NEVER) <= api_version <= _MAX_VERSION[api_key]:
             position = _skip_header_tags(buffer, position)
     except (struct.error, IndexError):
         raise MalformedMessage(f"request header ends too early: {len(buffer)} bytes") from None
-    except UnicodeDecodeError:
-        raise MalformedMessage("request header: the client id is no UTF-8") from None
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
 
 
