@@ -10,6 +10,9 @@ from confluent_kafka.admin import AdminClient
 from tests.chaos.workloads import PATIENT, Place, Promises
 
 _SECONDS = 30
+_TRIES = 20
+Bounds = dict[Place, tuple[int, int]]
+Found = dict[Place, dict[int, bytes]]
 
 
 def audit(address: str, promises: Promises) -> list[str]:
@@ -20,12 +23,17 @@ def audit(address: str, promises: Promises) -> list[str]:
     wrong += [f"topic {name} is gone" for name in promises.topics - names]
     wrong += [f"topic {name} was deleted and is back" for name in promises.deleted & names]
     places = sorted(place for place in promises.acknowledged if place[0] in promises.topics & names)
-    consumer = Consumer({**client, "group.id": "audit", "enable.auto.commit": False, "fetch.wait.max.ms": 10})
-    try:
-        bounds = {
-            place: consumer.get_watermark_offsets(TopicPartition(*place), timeout=_SECONDS) for place in places
+    consumer = Consumer(
+        {
+            **client,
+            "group.id": "audit",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10,
+            "auto.offset.reset": "error",
         }
-        found = read_all(consumer, bounds)
+    )
+    try:
+        bounds, found = _read_still(consumer, places)
     finally:
         consumer.close()
     for place in places:
@@ -33,13 +41,30 @@ def audit(address: str, promises: Promises) -> list[str]:
     return wrong + _audit_committed(address, promises)
 
 
-def read_all(consumer: Consumer, bounds: dict[Place, tuple[int, int]]) -> dict[Place, dict[int, bytes]]:
+def _read_still(consumer: Consumer, places: list[Place]) -> tuple[Bounds, Found]:
+    """Everything, read while no log's start moved: retention may still be at work on what was written before."""
+    for _ in range(_TRIES):
+        bounds = _bounds(consumer, places)
+        found = read_all(consumer, bounds)
+        if _bounds(consumer, places) == bounds:
+            return bounds, found
+    raise AssertionError(f"logs did not come to rest: {bounds}")
+
+
+def _bounds(consumer: Consumer, places: list[Place]) -> Bounds:
+    return {place: consumer.get_watermark_offsets(TopicPartition(*place), timeout=_SECONDS) for place in places}
+
+
+def read_all(consumer: Consumer, bounds: Bounds) -> Found:
     """Offset to value, in the order in which they came, of everything between the bounds."""
-    found: dict[Place, dict[int, bytes]] = defaultdict(dict)
+    found: Found = defaultdict(dict)
     missing = sum(high - low for low, high in bounds.values())
     consumer.assign([TopicPartition(*place, low) for place, (low, high) in bounds.items() if low < high])
     while missing > 0 and (messages := consumer.consume(min(missing, 5000), timeout=_SECONDS)):
         for message in messages:
+            if message.error() is not None:  # a log's start was moved below the reader
+                missing = 0
+                break
             place = (message.topic() or "", message.partition() or 0)
             found[place][message.offset() or 0] = message.value() or b""
         missing -= len(messages)
