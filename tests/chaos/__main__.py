@@ -1,6 +1,6 @@
 """`python -m tests.chaos`: some dozens of deaths in a few minutes, and a table of what held.
 
-    python -m tests.chaos --deaths 40 --seed 7 --report docs/reliability.md
+python -m tests.chaos --deaths 40 --seed 7 --report docs/reliability.md
 """
 
 from __future__ import annotations
