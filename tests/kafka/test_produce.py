@@ -95,7 +95,7 @@ def test_a_damaged_batch_is_refused(client: RawKafka, topic: str) -> None:
 def test_an_old_message_format_is_refused(client: RawKafka, topic: str) -> None:
     old = bytearray(batch([b"hello"]))
     old[16] = 1
-    assert produce(client, topic, bytes(old)).error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert produce(client, topic, bytes(old)).error_code == ErrorCode.INVALID_RECORD
 
 
 def test_a_batch_larger_than_the_topic_takes_is_refused(broker: Broker, topic: str) -> None:

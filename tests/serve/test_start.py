@@ -52,8 +52,8 @@ def test_the_ready_file_names_the_addresses_and_the_process(server: Server) -> N
 def test_ctrl_c_is_a_clean_stop(tmp_path: Path) -> None:
     server = Server(tmp_path / "data").start()
     server.process.send_signal(signal.SIGINT)
-    output, errors = server.process.communicate(timeout=20)
-    assert server.process.returncode == 0
+    status, output, errors = server.wait(20)
+    assert status == 0
     assert "Traceback" not in errors
     assert output.endswith("stopped\n")
 

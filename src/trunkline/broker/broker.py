@@ -91,7 +91,7 @@ class Broker:
     ) -> list[Got] | Awaitable[list[Got]]:
         """Whole batches from each partition. Answers at once where it can, so that a hot read costs no task."""
         answers, total_bytes, any_cold = read_now(wants, max_bytes)
-        enough = total_bytes >= min_bytes or any(got.error for got in answers)
+        enough = total_bytes >= min_bytes or any_cold or any(got.error for got in answers)
         if enough or wait_ms <= 0 or not wants:
             return self._loaded(answers) if any_cold else answers
         poll = LongPoll([want.partition for want in wants], min_bytes - total_bytes, wait_ms / 1000)

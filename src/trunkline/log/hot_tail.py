@@ -13,6 +13,8 @@ from typing import Final
 _OVERHEAD_BYTES: Final = 200
 """What a batch costs besides its bytes."""
 _COMPACT_AFTER: Final = 64
+_SLACK_BYTES: Final = 512
+"""How much more than twice a batch its request may be before the batch is copied out of it."""
 
 
 class HotTail:
@@ -50,6 +52,10 @@ class PartitionTail:
         return self._bases[self._head] if self._head < len(self._bases) else self.next_offset
 
     def add(self, base_offset: int, next_offset: int, batch: memoryview) -> None:
+        # A batch keeps the whole request that it came in alive: a small one in a large request would cost far more
+        # than the budget knows of.
+        if len(batch.obj) > 2 * len(batch) + _SLACK_BYTES:  # type: ignore[arg-type]
+            batch = memoryview(bytes(batch))
         self._bases.append(base_offset)
         self._batches.append(batch)
         self.next_offset = next_offset

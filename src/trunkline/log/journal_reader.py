@@ -78,6 +78,6 @@ class JournalReader:
         if not self._accept_cut:
             raise CorruptLog(
                 f"{where}, below what was acknowledged: {evidence}. Restore the data directory from a backup, or "
-                "accept the loss of everything after that position by starting with accept_journal_cut."
+                "accept the loss of what the journal holds after that position: start once with --accept-journal-cut."
             )
         _log.warning("%s: cut there, as told; what follows is lost", where)

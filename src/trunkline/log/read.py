@@ -94,6 +94,11 @@ class Read:
         self.cold = plan is not None
         self._plan = plan
 
+    def limit(self, max_bytes: int) -> None:
+        """Load no more than that, besides a first batch that must be given; for what is not loaded yet."""
+        if self._plan is not None:
+            self._plan.limit(max_bytes)
+
     def load(self) -> Read:
         """OffsetOutOfRange, UnknownPartition: deleted meanwhile. CorruptLog, StorageFailed."""
         if self._plan is not None:
@@ -111,6 +116,9 @@ class ColdPlan:
         self._max_bytes = max_bytes
         self._end = end
         self._at_least_one = at_least_one
+
+    def limit(self, max_bytes: int) -> None:
+        self._max_bytes = min(self._max_bytes, max_bytes)
 
     def load(self) -> tuple[list[memoryview], int, int]:
         for view in self._snapshot.views:

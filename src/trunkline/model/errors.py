@@ -5,6 +5,7 @@ A message says what happened, to what, and what to do. `retriable` means that th
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 from trunkline.model.ids import MemberId
@@ -223,3 +224,12 @@ class NotCoordinator(TrunklineError):
     """Ask again who coordinates the group. Also the answer to a waiting request whose member has sent a newer one."""
 
     retriable = True
+
+
+def in_one_line(error: BaseException) -> str:
+    """An error that is nobody's fault but ours, for a log line: what it says, and where in the code it came from."""
+    place, at = "", error.__traceback__
+    while at is not None:
+        place = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})"
+        at = at.tb_next
+    return f"{type(error).__name__}: {error}".replace("\n", " ") + place

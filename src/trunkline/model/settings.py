@@ -102,6 +102,8 @@ class Settings:
     max_open_files: int = 500
     retention_check_ms: int = 300_000
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    accept_journal_cut: bool = False
+    """Start although the journal is damaged, and lose what it held after the damage."""
 
     def listeners(self) -> dict[str, Address]:
         """Protocol to address, of those that are not off."""
@@ -332,6 +334,12 @@ OPTIONS: Final = (
         "how long an empty group's offsets are kept (default: 604800000, 7 days)",
         "MS",
         _number(1, _LONG_MAX),
+        tuning=True,
+    ),
+    Option(
+        "accept_journal_cut",
+        "start although the journal is damaged, and lose what it held after the damage",
+        switch=True,
         tuning=True,
     ),
 )

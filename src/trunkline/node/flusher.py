@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Final
 
 from trunkline.log.journal import Journal
-from trunkline.model.errors import StorageFailed
+from trunkline.model.errors import StorageFailed, in_one_line
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,8 @@ class Flusher:
                     return
         except StorageFailed as error:
             self._tell(self._on_failed, error)
+        except Exception as error:  # without this thread every write would wait for ever, in silence
+            self._tell(self._on_failed, StorageFailed(f"The journal's thread failed: {in_one_line(error)}."))
 
     def _flush_all(self) -> None:
         journal = self._journal

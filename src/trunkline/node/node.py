@@ -19,12 +19,14 @@ from trunkline.broker.groups import Groups
 from trunkline.broker.producer_ids import ProducerIds
 from trunkline.broker.topics import Topics
 from trunkline.coordination.commands import GroupSettings
+from trunkline.log.disk import Disk
 from trunkline.log.journal import DIRECTORY as JOURNAL
 from trunkline.log.os_disk import OsDisk
 from trunkline.log.store import LogSettings, LogStore
 from trunkline.metadata.sqlite import SqliteMetadata
 from trunkline.model.errors import StorageFailed
 from trunkline.model.ids import NodeId
+from trunkline.model.limits import ClientLimits
 from trunkline.model.settings import Settings
 from trunkline.model.stats import Stats
 from trunkline.node.data_directory import DataDirectory
@@ -32,6 +34,7 @@ from trunkline.node.flusher import Flusher
 from trunkline.node.gauges import gauges
 from trunkline.node.housekeeping import Housekeeping
 from trunkline.node.http import LazyHttp
+from trunkline.node.open_files import most_connections
 from trunkline.serve.kafka.apis import served
 from trunkline.serve.kafka.session import KafkaFace
 from trunkline.serve.listener import Listener, bind
@@ -53,8 +56,13 @@ def now_ms() -> int:
 class Node:
     """Start it, read its addresses, stop it. `failure` is set when the disk makes it impossible to go on."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, *, disk: Disk | None = None, client_limits: ClientLimits | None = None
+    ) -> None:
+        """`disk`: where logs are kept instead of in the data directory, for tests of disks that fail."""
         self.settings = settings
+        self._disk = disk
+        self._client_limits = client_limits or ClientLimits(connections=most_connections(settings.max_open_files))
         self.stats = Stats()
         self.listeners: dict[str, Listener] = {}
         self.failure: asyncio.Future[StorageFailed] = asyncio.get_running_loop().create_future()
@@ -91,7 +99,11 @@ class Node:
         self._threads = ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="disk")
         if logs.journal is not None:
             self._flusher = Flusher(logs.journal, self._synced, self._stop_for)
-        self._durability = Durability(self._flusher.wake if self._flusher else lambda: None)
+        self._durability = Durability(
+            self._flusher.wake if self._flusher else lambda: None,
+            self._client_limits.unsynced_bytes,
+            lambda: logs.journal is not None and logs.journal.full,
+        )
         topics = Topics(
             metadata, self._logs, default_partitions=settings.partitions, default_durability=settings.durability
         )
@@ -119,13 +131,14 @@ class Node:
             journal_file_bytes=settings.journal_file_bytes,
             hot_tail_bytes=settings.hot_tail_bytes,
             open_files=settings.max_open_files,
+            accept_journal_cut=settings.accept_journal_cut,
         )
         if settings.memory:
             return LogStore.in_memory(limits, known)
-        return LogStore.open(OsDisk(settings.data), limits, known, now_ms)
+        return LogStore.open(self._disk or OsDisk(settings.data), limits, known, now_ms)
 
     async def _serve(self) -> None:
-        self._face = KafkaFace(self.broker, served(), self.settings.advertise)
+        self._face = KafkaFace(self.broker, served(), self.settings.advertise, self._client_limits)
         self._housekeeping = Housekeeping(self.broker, self._logs, self._face, self.settings, self._stop_for)
         if "kafka" in self.listeners:
             await self.listeners["kafka"].serve(self._face)

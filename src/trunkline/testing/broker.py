@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from trunkline.log.disk import Disk
+from trunkline.model.limits import ClientLimits
 from trunkline.model.settings import Address, Settings
 from trunkline.node.node import Node
 
@@ -27,11 +29,21 @@ T = TypeVar("T")
 class Broker:
     """Start with `with`, or with `start` and `stop`. Keyword arguments are Settings, by name."""
 
-    def __init__(self, data: Path | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        data: Path | None = None,
+        *,
+        disk: Disk | None = None,
+        client_limits: ClientLimits | None = None,
+        **settings: Any,
+    ) -> None:
+        """`disk`: for logs, such as a `faults.FaultDisk`; metadata stays in the data directory."""
         base = Settings(kafka=Address("127.0.0.1", 0), amqp=None, redis=None, http=None)
         place = {"memory": True} if data is None else {"data": data}
         self.settings = replace(base, **place, **settings)
         self.node: Node
+        self._disk = disk
+        self._client_limits = client_limits
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="trunkline", daemon=True)
 
@@ -66,7 +78,7 @@ class Broker:
         self.stop()
 
     async def _start(self) -> None:
-        self.node = Node(self.settings)
+        self.node = Node(self.settings, disk=self._disk, client_limits=self._client_limits)
         await self.node.start()
 
     def _call(self, work: Coroutine[Any, Any, None]) -> None:

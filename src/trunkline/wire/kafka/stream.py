@@ -35,6 +35,11 @@ class FrameReader:
         """Whether some of a frame has come, and not all of it."""
         return self._frame is not None or bool(self._head)
 
+    @property
+    def partial_bytes(self) -> int:
+        """How much of an incomplete frame has come."""
+        return self._filled if self._frame is not None else len(self._head)
+
     def buffer(self) -> memoryview:
         """Where the next bytes are to be received."""
         frame = self._frame
