@@ -113,6 +113,7 @@ def test_every_setting_has_a_flag_a_variable_and_a_key(tmp_path: Path) -> None:
         "durability": "os",
         "ready_file": "ready.json",
         "insecure": "true",
+        "accept_journal_cut": "true",
         "log_level": "debug",
         "node_id": "7",
         "journal_file_bytes": "1MiB",

@@ -116,11 +116,14 @@ def test_an_unknown_codec_is_refused() -> None:
         split_batches(memoryview(batch))
 
 
-@pytest.mark.parametrize("length", [-1, 0, 48, 2**31 - 1])
-def test_a_lying_batch_length_is_corrupt(length: int) -> None:
+@pytest.mark.parametrize(
+    ("length", "error"),
+    [(-1, CorruptBatch), (0, CorruptBatch), (48, CorruptBatch), (2**31 - 1, InvalidRecord)],
+)
+def test_a_lying_batch_length_is_refused(length: int, error: type[Exception]) -> None:
     batch = encode_batch([one()])
     struct.pack_into(">i", batch, 8, length)
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(error):
         split_batches(memoryview(batch))
 
 
