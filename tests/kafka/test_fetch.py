@@ -139,7 +139,10 @@ def test_a_wrong_leader_epoch_sends_the_client_to_the_metadata(client: RawKafka,
 
 
 def test_a_session_that_was_never_made_is_not_found(client: RawKafka) -> None:
-    assert client.ask(FetchRequest(session_id=5), 12, FetchResponse).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    going_on = FetchRequest(session_id=5, session_epoch=1)
+    assert client.ask(going_on, 12, FetchResponse).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    given_up = FetchRequest(session_id=5, session_epoch=-1)
+    assert client.ask(given_up, 12, FetchResponse).error_code == ErrorCode.NONE
     assert client.ask(FetchRequest(session_id=0, session_epoch=0), 12, FetchResponse).session_id == 0
 
 
