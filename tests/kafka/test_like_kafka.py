@@ -277,3 +277,25 @@ def test_a_group_named_twice_is_deleted_once(peer: Peer) -> None:
     peer.silently("OffsetCommit", 7, group_id=group, generation_id_or_member_epoch=-1, topics=commit)
     [answer] = peer.silently("DeleteGroups", 2, groups_names=[group, group]).results
     assert answer.error_code == ErrorCode.NONE
+
+
+# ── hostile lengths ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_error_about_a_very_long_name_still_fits_the_answer(peer: Peer) -> None:
+    """Before flexible versions a string has 32 KiB: an error that quotes a name of that length does not."""
+    name = "\0" * 32_767
+    grow = [{"name": name, "count": 3, "assignments": None}]
+    [answer] = peer.silently("CreatePartitions", 0, topics=grow, timeout_ms=1).results
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    [described] = peer.silently("DescribeConfigs", 1, resources=[{"resource_type": 4, "resource_name": name}]).results
+    assert described.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_member_with_a_very_long_instance_id_is_answered(peer: Peer) -> None:
+    protocols = [{"name": "range", "metadata": b""}]
+    values: dict[str, Any] = {"group_id": peer.name("g"), "protocol_type": "consumer", "protocols": protocols}
+    instance = "i" * 32_767
+    answer = peer.silently("JoinGroup", 5, group_instance_id=instance, session_timeout_ms=10_000, **values)
+    assert answer.error_code == ErrorCode.NONE
+    assert [each.group_instance_id for each in answer.members] == [instance]

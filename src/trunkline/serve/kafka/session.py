@@ -210,7 +210,11 @@ class KafkaSession(asyncio.BufferedProtocol):
         if response is None:
             answer.chunks = ()
         else:
-            answer.chunks = encode_response(api.key, header.api_version, header.correlation_id, response)
+            try:
+                answer.chunks = encode_response(api.key, header.api_version, header.correlation_id, response)
+            except MalformedMessage as error:
+                self._failed(api, error)
+                return
         self._answer_in_order()
 
     def _failed(self, api: Api, error: BaseException) -> None:
