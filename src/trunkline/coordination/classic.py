@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from trunkline.coordination.commands import (
     GroupSettings,
@@ -45,6 +46,9 @@ from trunkline.model.errors import (
     UnknownMember,
 )
 from trunkline.model.ids import GroupId, MemberId
+
+_LONGEST_PREFIX: Final = 249
+"""Of a member id, from the client's own name for itself: what is made of it must fit everywhere it is told."""
 
 
 class ClassicGroup:
@@ -142,7 +146,7 @@ class ClassicGroup:
 
     def _join_without_id(self, join: Join, new_suffix: Callable[[], str], now_ms: int, out: Outcome) -> None:
         prefix = join.client_id if join.instance_id is None else join.instance_id
-        member_id = MemberId(f"{prefix}-{new_suffix()}")
+        member_id = MemberId(f"{prefix[:_LONGEST_PREFIX]}-{new_suffix()}")
         before = self.roster.of_instance(join.instance_id)
         if before is not None:
             self._replace(before, join, member_id, now_ms, out)

@@ -88,7 +88,8 @@ class ConfigDefinition:
             raise self._invalid(value, f"a value from {self.minimum} to {largest} is expected")
 
     def _invalid(self, value: str, why: str) -> InvalidConfig:
-        return InvalidConfig(f"Invalid value {value} for configuration {self.name}: {why}")
+        shown = value if len(value) <= 100 else f"{value[:100]}…"
+        return InvalidConfig(f"Invalid value {shown} for configuration {self.name}: {why}")
 
 
 def config_items(value: str) -> list[str]:

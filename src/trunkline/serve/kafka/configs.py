@@ -17,7 +17,7 @@ from trunkline.model.ids import NodeId
 from trunkline.model.limits import MAX_FETCH_BYTES
 from trunkline.model.topic import DEFINITIONS, ConfigType, TopicConfig, check_topic_name, config_items
 from trunkline.serve.kafka.call import Call
-from trunkline.serve.kafka.errors import code_of
+from trunkline.serve.kafka.errors import code_of, text_of
 from trunkline.wire.kafka.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from trunkline.wire.kafka.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
@@ -155,7 +155,7 @@ def _describe(call: Call, request: DescribeConfigsRequest, resource: DescribeCon
     try:
         rows = _rows(call, resource)
     except TrunklineError as error:
-        result.error_code, result.error_message = code_of(error), str(error)
+        result.error_code, result.error_message = code_of(error), text_of(error)
         return result
     wanted = resource.configuration_keys  # none at all, as null, means every one
     result.configs = [_shown(row, request) for row in rows if not wanted or row.name in wanted]
@@ -208,7 +208,7 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
                 raise InvalidRequest("A resource stands in the request more than once.")
             _alter(call, resource, validate_only=request.validate_only)
         except TrunklineError as error:
-            answer.error_code, answer.error_message = code_of(error), str(error)
+            answer.error_code, answer.error_message = code_of(error), text_of(error)
         responses.append(answer)
     return IncrementalAlterConfigsResponse(responses=responses)
 

@@ -62,6 +62,8 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_ENDPOINT_TYPE = 115
 
 
+MOST_TEXT: Final = 1_000
+
 CODES: Final[Mapping[type[TrunklineError], ErrorCode]] = {
     errors.UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     errors.UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,
@@ -113,3 +115,9 @@ CODES: Final[Mapping[type[TrunklineError], ErrorCode]] = {
 def code_of(error: TrunklineError) -> ErrorCode:
     """Kafka's code for one of our errors."""
     return CODES.get(type(error), ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def text_of(error: TrunklineError) -> str:
+    """What the client's user is told. Cut: it may quote the client, and older versions have room for 32 KiB only."""
+    text = str(error)
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"

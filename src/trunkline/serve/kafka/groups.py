@@ -14,7 +14,7 @@ from trunkline.coordination.commands import GroupState, Ticket
 from trunkline.model.errors import MemberIdRequired, StorageFailed, TrunklineError
 from trunkline.model.ids import GroupId, MemberId
 from trunkline.serve.kafka.call import Call
-from trunkline.serve.kafka.errors import ErrorCode, code_of
+from trunkline.serve.kafka.errors import ErrorCode, code_of, text_of
 from trunkline.serve.kafka.metadata import NOT_ASKED
 from trunkline.serve.kafka.replies import reply_to
 from trunkline.wire.kafka.messages.delete_groups_request import DeleteGroupsRequest
@@ -197,7 +197,7 @@ def _describe(call: Call, group_id: str, operations: int) -> DescribedGroup:
         reply = call.broker.groups.ask(lambda ticket: ask.DescribeGroup(ticket, GroupId(group_id)))
     except TrunklineError as error:
         return DescribedGroup(
-            group_id=group_id, group_state="Dead", error_code=group_code_of(error), error_message=str(error)
+            group_id=group_id, group_state="Dead", error_code=group_code_of(error), error_message=text_of(error)
         )
     group = cast(ask.GroupDescription, reply)
     missing = group.state is GroupState.DEAD and call.version >= 6

@@ -27,7 +27,7 @@ from trunkline.record.batch import ATTRIBUTES_LOW_AT, CODEC_MASK, TRANSACTIONAL_
 from trunkline.record.compression import Compression
 from trunkline.record.records import decode_records
 from trunkline.serve.kafka.call import Call
-from trunkline.serve.kafka.errors import ErrorCode, code_of
+from trunkline.serve.kafka.errors import ErrorCode, code_of, text_of
 from trunkline.wire.kafka.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from trunkline.wire.kafka.messages.produce_response import (
     BatchIndexAndErrorMessage,
@@ -111,12 +111,12 @@ def _refused(data: PartitionProduceData, error: TrunklineError) -> PartitionProd
     records = []
     if isinstance(error, RecordWithoutKey) and data.records:
         records = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=str(error))
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text_of(error))
             for index, record in enumerate(decode_records(data.records))
             if record.key is None
         ]
     return PartitionProduceResponse(
-        index=data.index, error_code=code_of(error), base_offset=-1, record_errors=records, error_message=str(error)
+        index=data.index, error_code=code_of(error), base_offset=-1, record_errors=records, error_message=text_of(error)
     )
 
 

@@ -315,7 +315,11 @@ class KafkaSession(asyncio.BufferedProtocol):
         if response is None:
             answer.chunks = ()
         else:
-            answer.chunks = encode_response(api.key, header.api_version, header.correlation_id, response)
+            try:
+                answer.chunks = encode_response(api.key, header.api_version, header.correlation_id, response)
+            except MalformedMessage as error:
+                self._failed(api, error)
+                return
         if self._line and self._line[0] is not answer:
             answer.held_bytes = sum(map(len, answer.chunks))
             self._ready_bytes += answer.held_bytes

@@ -20,7 +20,7 @@ from trunkline.model.errors import (
 from trunkline.model.ids import NO_TOPIC_ID, NodeId, Offset, TopicId
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.configs import topic_config_rows
-from trunkline.serve.kafka.errors import ErrorCode, code_of
+from trunkline.serve.kafka.errors import ErrorCode, code_of, text_of
 from trunkline.wire.kafka.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from trunkline.wire.kafka.messages.create_partitions_response import (
     CreatePartitionsResponse,
@@ -53,7 +53,7 @@ async def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopic
             results.append(_create(call, asked, validate_only=request.validate_only))
             await asyncio.sleep(0)  # each is a sync of the metadata: let the others have their turn between
         except TrunklineError as error:
-            results.append(CreatableTopicResult(name=name, error_code=code_of(error), error_message=str(error)))
+            results.append(CreatableTopicResult(name=name, error_code=code_of(error), error_message=text_of(error)))
     return CreateTopicsResponse(topics=results)
 
 
@@ -140,7 +140,7 @@ def _delete(call: Call, state: DeleteTopicState, *, twice: bool) -> DeletableTop
         topics.delete(topic.name)
     except TrunklineError as error:
         return DeletableTopicResult(
-            name=state.name, topic_id=state.topic_id, error_code=code_of(error), error_message=str(error)
+            name=state.name, topic_id=state.topic_id, error_code=code_of(error), error_message=text_of(error)
         )
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)
 
@@ -155,7 +155,9 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePar
                 raise InvalidRequest(f"Topic {name!r} stands in the request {seen[name]} times.")
             _grow(call, asked, validate_only=request.validate_only)
         except TrunklineError as error:
-            results.append(CreatePartitionsTopicResult(name=name, error_code=code_of(error), error_message=str(error)))
+            results.append(
+                CreatePartitionsTopicResult(name=name, error_code=code_of(error), error_message=text_of(error))
+            )
         else:
             results.append(CreatePartitionsTopicResult(name=name))
     return CreatePartitionsResponse(results=results)
