@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from bench.kafka_server import KafkaServer
 from bench.trunkline_server import TrunklineServer
-from tests.compat import kafka_tools, kafkajs, page
+from tests.compat import kafka_python_suite, kafka_tools, kafkajs, page
 from tests.compat.suite import Result, Suite
 
-SUITES = {suite.name: suite for suite in (kafka_tools.SUITE, kafkajs.SUITE)}
+SUITES = {suite.name: suite for suite in (kafka_tools.SUITE, kafkajs.SUITE, kafka_python_suite.SUITE)}
 
 
 def main() -> int:
@@ -21,8 +21,8 @@ def main() -> int:
     worst = 0
     outcomes: list[tuple[Suite, list[Result]]] = []
     try:
-        with _broker(args) as bootstrap:
-            for suite in suites:
+        for suite in suites:
+            with _broker(args, suite) as bootstrap:
                 status, results = _run(suite, bootstrap, args)
                 worst = max(worst, status)
                 outcomes.append((suite, results))
@@ -50,14 +50,14 @@ def _arguments() -> argparse.Namespace:
 
 
 @contextlib.contextmanager
-def _broker(args: argparse.Namespace) -> Iterator[str]:
+def _broker(args: argparse.Namespace, suite: Suite) -> Iterator[str]:
     if args.bootstrap:
         yield args.bootstrap
     elif args.kafka:
-        with KafkaServer() as kafka:
+        with KafkaServer(suite.kafka_properties) as kafka:
             yield kafka.bootstrap
     else:
-        with TrunklineServer() as trunkline:
+        with TrunklineServer(suite.flags) as trunkline:
             yield trunkline.bootstrap
 
 

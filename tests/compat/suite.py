@@ -36,6 +36,9 @@ class Suite:
     run: Callable[[str, str], Iterator[Result]]
     """Takes the bootstrap address and a part of a check's name ("" for all)."""
     fails_on_kafka: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    """How Trunkline is to be started for this suite, and what says the same to Kafka."""
+    kafka_properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def list_path(self) -> Path:

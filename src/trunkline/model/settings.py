@@ -100,6 +100,8 @@ class Settings:
     """Journal written since the last checkpoint at which segments are synced and the next one is taken."""
     hot_tail_bytes: int = 32 * _MIB
     max_open_files: int = 500
+    min_session_timeout_ms: int = 6_000
+    """The shortest session a group member may ask for, as Kafka's group.min.session.timeout.ms."""
     retention_check_ms: int = 300_000
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     accept_journal_cut: bool = False
@@ -322,6 +324,13 @@ OPTIONS: Final = (
     Option("checkpoint_bytes", "journal between checkpoints (default: 256MiB)", "SIZE", _size(64 * 1024), tuning=True),
     Option("hot_tail_bytes", "memory for the newest records (default: 32MiB)", "SIZE", _size(0), tuning=True),
     Option("max_open_files", "files of partitions held open (default: 500)", "N", _number(8), tuning=True),
+    Option(
+        "min_session_timeout_ms",
+        "the shortest session a group member may ask for (default: 6000)",
+        "MS",
+        _number(1),
+        tuning=True,
+    ),
     Option(
         "retention_check_ms",
         "how often old segments are looked for (default: 300000)",

@@ -107,7 +107,9 @@ class Node:
         topics = Topics(
             metadata, self._logs, default_partitions=settings.partitions, default_durability=settings.durability
         )
-        group_settings = GroupSettings(offsets_retention_ms=settings.offsets_retention_ms)
+        group_settings = GroupSettings(
+            offsets_retention_ms=settings.offsets_retention_ms, min_session_timeout_ms=settings.min_session_timeout_ms
+        )
         groups = Groups(group_settings, lambda: str(uuid.uuid4()), topics, now_ms)
         topics.on_deleted = groups.forget_topic
         groups.load()
