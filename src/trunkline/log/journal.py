@@ -13,6 +13,8 @@ No room for the next file is not fatal: what waits keeps waiting, `append` refus
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -64,8 +66,12 @@ class Journal:
         salt: Callable[[], int],
         monotonic: Callable[[], float],
         spares: Sequence[str] = (),
+        reserve_bytes: int = 0,
     ) -> None:
-        """`start`: the last group that counts ended there; writing goes on in a new file after it."""
+        """`start`: the last group that counts ended there; writing goes on in a new file after it.
+
+        `reserve_bytes` are left free on the disk when files are made.
+        """
         self.stats = JournalStats()
         self.full = False
         self.failed: OSError | None = None
@@ -73,6 +79,7 @@ class Journal:
         self.position = start
         self._disk = disk
         self._file_bytes = file_bytes
+        self._reserve_bytes = reserve_bytes
         self._salt = salt
         self._monotonic = monotonic
         self._file: File | None = None
@@ -127,11 +134,13 @@ class Journal:
         """Make everything that waits durable. Answers the highest durable ticket, also when nothing waited.
 
         A failed write or sync raises StorageFailed, now and for ever after. With no room it returns what is durable
-        and sets `full`; the next call tries again.
+        and sets `full`; the next call tries again, so while `full` call it now and then even if nothing waits.
         """
         if self.failed is not None:
             raise StorageFailed(f"The journal could not be synced: {self.failed}.")
         waiting = len(self._pending)
+        if self.full and not waiting:
+            self.start_file()
         while waiting:
             taken = self._take(waiting)
             try:
@@ -252,6 +261,8 @@ class Journal:
         return spare, self._allocate(spare, wanted)
 
     def _allocate(self, spare: str, size: int) -> File:
+        if self._reserve_bytes and self._disk.free_bytes() < size + self._reserve_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         file = self._disk.create(f"{DIRECTORY}/{spare}")
         try:
             file.preallocate(size)

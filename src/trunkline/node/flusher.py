@@ -64,7 +64,7 @@ class Flusher:
 
     def _flush_all(self) -> None:
         journal = self._journal
-        while journal.pending:
+        while journal.pending or journal.full:
             started = monotonic()
             ticket = journal.flush()
             self._tell(self._on_synced, ticket, monotonic() - started, journal.stats.synced_bytes)

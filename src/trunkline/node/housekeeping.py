@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Final
 
 from trunkline.broker.broker import Broker
+from trunkline.broker.partition import Partition
 from trunkline.log.store import LogStore
 from trunkline.model.errors import StorageFailed, StorageFull, TrunklineError
 from trunkline.model.settings import Settings
@@ -20,6 +21,8 @@ _BEAT_SECONDS: Final = 0.25
 _SWEEP_SECONDS: Final = 1.0
 _CHECKPOINT_SECONDS: Final = 60.0
 """A checkpoint is taken at least so often while something was written, so that a restart has little to replay."""
+_ROOM_SECONDS: Final = 2.0
+"""How often, at most, a checkpoint is taken because it may free room."""
 _PARTITIONS_PER_TURN: Final = 200
 """After so many partitions, retention lets the loop turn."""
 
@@ -42,6 +45,7 @@ class Housekeeping:
         now = monotonic()
         self._next_sweep = now + _SWEEP_SECONDS
         self._next_checkpoint = now + _CHECKPOINT_SECONDS
+        self._next_room = now
         self._next_retention = now + settings.retention_check_ms / 1000
         self._task = asyncio.create_task(self._run())
 
@@ -67,6 +71,9 @@ class Housekeeping:
             self._broker.durability.expire(self._broker.now_ms())
         await self._prepare_journal_file()
         grown_bytes = self._synced_bytes - self._checkpoint_bytes_at
+        if self._logs.wants_room and now >= self._next_room:
+            self._next_room = now + _ROOM_SECONDS
+            await self._checkpoint()
         if grown_bytes >= self._settings.checkpoint_bytes or now >= self._next_checkpoint:
             self._next_checkpoint = now + _CHECKPOINT_SECONDS
             await self._checkpoint()
@@ -76,7 +83,7 @@ class Housekeeping:
 
     async def _checkpoint(self) -> None:
         self._checkpoint_bytes_at = self._synced_bytes
-        if not self._logs.dirty_partitions:
+        if not self._logs.dirty_partitions and not self._logs.wants_room:
             return
         plan = self._logs.begin_checkpoint()
         if plan is None:
@@ -103,8 +110,15 @@ class Housekeeping:
     async def _retention(self) -> None:
         for turn, partition in enumerate(tuple(self._broker.topics.all_partitions()), 1):
             if not partition.closed:
-                freed_bytes = partition.log.retention(self._broker.now_ms(), partition.high_watermark)
-                if freed_bytes:
-                    log.info("Retention lets go of %d bytes of %s", freed_bytes, partition.log.name)
+                self._let_go(partition)
             if turn % _PARTITIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
+
+    def _let_go(self, partition: Partition) -> None:
+        try:
+            freed_bytes = partition.log.retention(self._broker.now_ms(), partition.high_watermark)
+        except TrunklineError as error:  # of this partition only: the others are looked after all the same
+            log.warning("Retention of %s could not be done: %s", partition.log.name, error)
+            return
+        if freed_bytes:
+            log.info("Retention lets go of %d bytes of %s", freed_bytes, partition.log.name)
