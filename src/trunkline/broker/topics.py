@@ -80,10 +80,21 @@ class Topics:
         if self._default_durability is not Durability.FSYNC:
             configs.setdefault("durability", self._default_durability.value)
         count = self.default_partitions if partitions == -1 else partitions
+        if not validate_only:
+            self._make_way(name, internal)
         topic = self._store.create_topic(name, count, configs, internal=internal, validate_only=validate_only)
         if not validate_only:
             self._partitions[topic.id] = [self._create(topic, index) for index in range(count)]
         return topic
+
+    def _make_way(self, name: str, internal: bool) -> None:
+        """No room, no new topic; and no files of an old one of that name, whose deletion was not carried out."""
+        if not internal:
+            self._logs.check_room()
+        for deleted in self._store.pending_deletions():
+            if deleted.name == name:
+                self._logs.finish_deletion(name, deleted.id, deleted.partitions)
+                self._store.forget_deleted(deleted.id)
 
     def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
         topic = self._store.add_partitions(name, total, validate_only=validate_only)

@@ -13,6 +13,8 @@ No room for the next file is not fatal: what waits keeps waiting, `append` refus
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -64,8 +66,12 @@ class Journal:
         salt: Callable[[], int],
         monotonic: Callable[[], float],
         spares: Sequence[str] = (),
+        reserve_bytes: int = 0,
     ) -> None:
-        """`start`: the last group that counts ended there; writing goes on in a new file after it."""
+        """`start`: the last group that counts ended there; writing goes on in a new file after it.
+
+        `reserve_bytes` are left free on the disk when files are made.
+        """
         self.stats = JournalStats()
         self.full = False
         self.failed: OSError | None = None
@@ -73,6 +79,7 @@ class Journal:
         self.position = start
         self._disk = disk
         self._file_bytes = file_bytes
+        self._reserve_bytes = reserve_bytes
         self._salt = salt
         self._monotonic = monotonic
         self._file: File | None = None
@@ -254,6 +261,8 @@ class Journal:
         return spare, self._allocate(spare, wanted)
 
     def _allocate(self, spare: str, size: int) -> File:
+        if self._reserve_bytes and self._disk.free_bytes() < size + self._reserve_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         file = self._disk.create(f"{DIRECTORY}/{spare}")
         try:
             file.preallocate(size)

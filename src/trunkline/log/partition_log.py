@@ -29,9 +29,10 @@ from trunkline.log.journal import Journal
 from trunkline.log.journal_format import EntryKind
 from trunkline.log.producers import KnownBatch, Producers, decode_producers
 from trunkline.log.read import ColdPlan, Read, SegmentView, Snapshot
+from trunkline.log.room import Room
 from trunkline.log.segment import MOST_RELATIVE_OFFSET, Segment
 from trunkline.log.segments import load_active, load_sealed
-from trunkline.model.errors import OffsetOutOfRange, UnknownPartition
+from trunkline.model.errors import OffsetOutOfRange, StorageFailed, UnknownPartition
 from trunkline.model.ids import TopicId
 from trunkline.model.topic import FOREVER, Durability, TimestampType, TopicConfig
 from trunkline.record.batch import BatchHeader, stamp, stamp_append_time
@@ -49,6 +50,7 @@ class Shared:
     dirty: set[PartitionLog]
     volatile: bool
     """In memory: never captured, forgotten at restart; reading never blocks."""
+    room: Room | None = None
 
 
 class Appended(NamedTuple):
@@ -70,8 +72,9 @@ class PartitionLog:
         directory: Directory,
         shared: Shared,
         state: PartitionState,
+        vital: bool = False,
     ) -> None:
-        """Touches no disk: segments are looked for on first use."""
+        """Touches no disk: segments are looked for on first use. `vital`: the node's own, goes on with little room."""
         self.topic_id = topic_id
         self.partition = partition
         self.config = config
@@ -81,6 +84,7 @@ class PartitionLog:
         self.size_bytes = state.size_bytes
         self._directory = directory
         self._shared = shared
+        self._vital = vital
         self._state = state
         self._tail = PartitionTail(shared.hot_tail)
         self._tail.next_offset = state.end
@@ -135,8 +139,7 @@ class PartitionLog:
             known = self.producers.check([header for header, _ in batches])
             if known is not None:
                 return self._duplicate(known)
-        if journal is not None:
-            journal.check_writable()
+        self._check_room(size)
         base_offset = self.end
         append_time_ms = self._stamp(batches, base_offset, now_ms)
         self._write(batches, size, now_ms)
@@ -154,6 +157,13 @@ class PartitionLog:
         journal = self._shared.journal
         ticket = journal.last_ticket if journal and self.config.durability is Durability.FSYNC else None
         return Appended(known.base_offset, known.last_offset, time_ms, ticket, True)
+
+    def _check_room(self, size: int) -> None:
+        shared = self._shared
+        if shared.journal is not None and not (self._vital and self.config.durability is Durability.OS):
+            shared.journal.check_writable()
+        if shared.room is not None:
+            shared.room.take(size, vital=self._vital)
 
     def append_recovered(self, batches: Batches, now_ms: int) -> None:
         """Batches that already have their place in the log, from the journal. The next offset must be theirs."""
@@ -182,7 +192,7 @@ class PartitionLog:
             file.pwritev([batch for _, batch in batches], position)
         except OSError as error:
             self._undo_write(active, position)
-            raise storage_error(f"Cannot write to {self._directory.name_of(active.log_name)}", error) from error
+            raise self._refused(f"Cannot write to {self._directory.name_of(active.log_name)}", error) from error
         for header, batch in batches:
             self._apply(active, header, now_ms)
             if not self._shared.volatile:
@@ -198,6 +208,12 @@ class PartitionLog:
         self._unsynced[active] = None
         if not self._dirty:
             self._touch()
+
+    def _refused(self, what: str, error: OSError) -> StorageFailed:
+        refusal = storage_error(what, error)
+        if self._shared.room is not None:
+            self._shared.room.refused(refusal)
+        return refusal
 
     def _undo_write(self, active: Segment, position: int) -> None:
         """Half-written batches must not be found by a recovery. Without success here its checks still find them out."""
@@ -232,7 +248,7 @@ class PartitionLog:
                 self._directory.make()
             self._directory.create(segment.log_name)
         except OSError as error:
-            raise storage_error(f"Cannot create {self._directory.name_of(segment.log_name)}", error) from error
+            raise self._refused(f"Cannot create {self._directory.name_of(segment.log_name)}", error) from error
         self._activate(segment)
         return segment
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,7 +35,8 @@ from trunkline.log.journal_reader import JournalReader
 from trunkline.log.memory_disk import MemoryDisk
 from trunkline.log.partition_log import PartitionLog, Shared
 from trunkline.log.recovery import TailRecovery
-from trunkline.model.errors import CorruptLog, UnknownPartition, UnknownTopicId
+from trunkline.log.room import Room
+from trunkline.model.errors import CorruptLog, StorageFull, UnknownPartition, UnknownTopicId
 from trunkline.model.ids import TopicId
 from trunkline.model.topic import Topic
 
@@ -55,6 +56,8 @@ class LogSettings:
     hot_tail_bytes: int = 64 * 1024 * 1024
     open_files: int = 512
     cached_indexes: int = 64
+    reserve_bytes: int = 0
+    """Kept free on the disk, so that room can still be made when clients have filled the rest."""
     accept_journal_cut: bool = False
     """Start although the journal is damaged below what was acknowledged, and lose what follows the damage."""
     salt: Callable[[], int] = _salt
@@ -84,13 +87,13 @@ class CheckpointPlan:
                 state = capture.write()
                 self.states[capture.key] = state
                 self.encoded[capture.key] = state.encode(capture.key)
+            for path in self.deleted:  # no recovery needs them, and they may be the room for the rest
+                self.disk.remove_tree(path)
             if any(capture.new_files for capture in self.captures):
                 self.disk.sync_directory(TOPICS)
             write_checkpoint(self.disk, self.clean, self.position, self.encoded.values())
             for capture in self.captures:
                 capture.remove_doomed()
-            for path in self.deleted:
-                self.disk.remove_tree(path)
             self.journal.recycle_below(self.position.number)
         except OSError as error:
             raise storage_error("Cannot write a checkpoint", error) from error
@@ -111,16 +114,28 @@ class LogStore:
         self._memory_disk = MemoryDisk()
         self._durable = Shared(self.hot_tail, indexes, None, set(), volatile=False)
         self._volatile = Shared(self.hot_tail, indexes, None, set(), volatile=True)
+        if disk is not None and settings.reserve_bytes:
+            self._durable.room = Room(disk, settings.reserve_bytes)
 
     # ── opening and closing ─────────────────────────────────────────────────────────────────────
 
     @classmethod
     def open(
-        cls, disk: Disk, settings: LogSettings, known: Mapping[TopicId, Topic], now_ms: Callable[[], int]
+        cls,
+        disk: Disk,
+        settings: LogSettings,
+        known: Mapping[TopicId, Topic],
+        now_ms: Callable[[], int],
+        deleted: Iterable[tuple[str, TopicId, int]] = (),
     ) -> LogStore:
-        """Recover what is on the disk. CorruptLog, StorageFull, StorageFailed."""
+        """Recover what is on the disk. CorruptLog, StorageFull, StorageFailed.
+
+        `deleted`: name, id and partitions of topics whose deletion was decided, and perhaps not carried out.
+        """
         store = cls(disk, settings, known)
         try:
+            for name, topic_id, partitions in deleted:
+                store.finish_deletion(name, topic_id, partitions)
             store._open(disk, now_ms())
         except OSError as error:
             raise storage_error("Cannot open the data directory", error) from error
@@ -170,14 +185,19 @@ class LogStore:
             salt=self._settings.salt,
             monotonic=self._settings.monotonic,
             spares=reader.spares,
+            reserve_bytes=self._settings.reserve_bytes,
         )
         journal.start_file()
         self._durable.journal = journal
         if not clean:
             plan = self.begin_checkpoint()
             assert plan is not None
-            plan.write()
-            self.finish_checkpoint(plan)
+            try:
+                plan.write()
+            except StorageFull:  # then the next start recovers once more; until there is room, reads are served
+                self.abandon_checkpoint(plan)
+            else:
+                self.finish_checkpoint(plan)
 
     def _recover(self, reader: JournalReader, directories: set[str], now_ms: int) -> None:
         tails: dict[PartitionKey, TailRecovery] = {}
@@ -208,7 +228,8 @@ class LogStore:
         found = set(disk.list(TOPICS))
         for name in sorted(found - known):
             if name.endswith(DELETED):
-                self._deleted.append(f"{TOPICS}/{name}")
+                if f"{TOPICS}/{name}" not in self._deleted:
+                    self._deleted.append(f"{TOPICS}/{name}")
             elif not name.endswith(UNKNOWN):
                 aside = next(new for n in range(len(found) + 1) if (new := f"{name}.{n}{UNKNOWN}") not in found)
                 disk.rename(f"{TOPICS}/{name}", f"{TOPICS}/{aside}")
@@ -265,19 +286,29 @@ class LogStore:
             for index in range(topic.partitions):
                 self._memory_disk.remove_tree(f"{TOPICS}/{topic.name}-{index}")
             return
-        try:
-            self._rename_deleted(self._disk, topic)
-        except OSError as error:
-            raise storage_error(f"Cannot delete topic {topic.name}", error) from error
+        self.finish_deletion(topic.name, topic.id, topic.partitions)
 
-    def _rename_deleted(self, disk: Disk, topic: Topic) -> None:
-        for index in range(topic.partitions):
-            path = f"{TOPICS}/{topic.name}-{index}"
+    def finish_deletion(self, name: str, topic_id: TopicId, partitions: int) -> None:
+        """Rename what is left of a topic that nobody knows any more. StorageFailed. Blocks."""
+        if self._disk is None:
+            return
+        try:
+            self._rename_deleted(self._disk, name, topic_id, partitions)
+        except OSError as error:
+            raise storage_error(f"Cannot delete topic {name}", error) from error
+
+    def _rename_deleted(self, disk: Disk, name: str, topic_id: TopicId, partitions: int) -> None:
+        renamed = False
+        for index in range(partitions):
+            path = f"{TOPICS}/{name}-{index}"
             try:
-                disk.rename(path, f"{path}.{topic.id.hex()}{DELETED}")
+                disk.rename(path, f"{path}.{topic_id.hex()}{DELETED}")
             except FileNotFoundError:
                 continue  # nothing was ever written to it
-            self._deleted.append(f"{path}.{topic.id.hex()}{DELETED}")
+            self._deleted.append(f"{path}.{topic_id.hex()}{DELETED}")
+            renamed = True
+        if not renamed:
+            return
         # Without this a power loss could bring the directory back, for another topic of that name to find.
         disk.sync_directory(TOPICS)
 
@@ -293,6 +324,7 @@ class LogStore:
             Directory(disk, f"{TOPICS}/{topic.name}-{index}", self.files),
             self._volatile if volatile else self._durable,
             decode_state(encoded) if encoded is not None else PartitionState(),
+            vital=topic.internal,
         )
         self._logs[key] = log
         return log
@@ -341,6 +373,19 @@ class LogStore:
             else:
                 state = decode_state(self._encoded[key])
                 yield topic.name, key[1], state.log_start, state.end, state.size_bytes
+
+    def check_room(self) -> None:
+        """Whether a write would be taken now. StorageFull, StorageFailed."""
+        if self.journal is not None:
+            self.journal.check_writable()
+        if self._durable.room is not None:
+            self._durable.room.check()
+
+    @property
+    def wants_room(self) -> bool:
+        """Writes are refused for want of room, or files of deleted topics stand about: a checkpoint may free some."""
+        room, journal = self._durable.room, self.journal
+        return bool(self._deleted) or bool((journal and journal.full) or (room and room.trouble))
 
     @property
     def dirty_partitions(self) -> int:

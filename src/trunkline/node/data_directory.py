@@ -6,7 +6,10 @@ import errno
 import fcntl
 import os
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
+
+_MOST_RESERVE_BYTES: Final = 32 * 1024 * 1024
+_RESERVE_FRACTION: Final = 16
 
 
 class DataDirectoryError(Exception):
@@ -33,12 +36,26 @@ class DataDirectory:
                 f"Data directory {path} is in use by process {holder or 'unknown'}. "
                 "Stop it, or choose another directory with --data DIR."
             ) from error
-        self._lock.truncate(0)
-        self._lock.write(f"{os.getpid()}\n")
-        self._lock.flush()
+        try:
+            self._lock.truncate(0)
+            self._lock.write(f"{os.getpid()}\n")
+            self._lock.flush()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise DataDirectoryError(_explained(path, error)) from error
+            # The lock is held all the same; only who holds it is not written down.
 
     def close(self) -> None:
-        self._lock.close()
+        try:
+            self._lock.close()
+        except OSError:
+            pass  # the process id that did not fit on the disk
+
+
+def reserve_bytes(path: Path) -> int:
+    """How much of the disk is kept from clients, so that room can be made again when they have filled it."""
+    usage = os.statvfs(path)
+    return min(_MOST_RESERVE_BYTES, usage.f_blocks * usage.f_frsize // _RESERVE_FRACTION)
 
 
 def _explained(path: Path, error: OSError) -> str:

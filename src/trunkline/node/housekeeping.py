@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Final
 
 from trunkline.broker.broker import Broker
+from trunkline.broker.partition import Partition
 from trunkline.log.store import LogStore
 from trunkline.model.errors import StorageFailed, StorageFull, TrunklineError
 from trunkline.model.settings import Settings
@@ -23,6 +24,8 @@ _CHECKPOINT_SECONDS: Final = 60.0
 """A checkpoint is taken at least so often while something was written, so that a restart has little to replay."""
 _IDLE_SECONDS: Final = 30.0
 """Files that nobody used for as long, and at most twice as long, are closed."""
+_ROOM_SECONDS: Final = 2.0
+"""How often, at most, a checkpoint is taken because it may free room."""
 _PARTITIONS_PER_TURN: Final = 200
 """After so many partitions, retention lets the loop turn."""
 
@@ -57,6 +60,7 @@ class Housekeeping:
                 (_BEAT_SECONDS, self._look_after_journal),
                 (_SWEEP_SECONDS, self._sweep),
                 (_CHECKPOINT_SECONDS, self._checkpoint),
+                (_ROOM_SECONDS, self._make_room),
                 (_IDLE_SECONDS, self._close_idle_files),
                 (settings.retention_check_ms / 1000, self._retention),
             )
@@ -106,7 +110,8 @@ class Housekeeping:
 
     async def _checkpoint(self) -> None:
         self._checkpoint_bytes_at = self._broker.stats.journal_bytes_synced
-        plan = self._logs.begin_checkpoint() if self._logs.dirty_partitions else None
+        wanted = self._logs.dirty_partitions or self._logs.wants_room
+        plan = self._logs.begin_checkpoint() if wanted else None
         if plan is None:
             return
         try:
@@ -119,14 +124,25 @@ class Housekeeping:
         else:
             self._logs.finish_checkpoint(plan)
 
+    async def _make_room(self) -> None:
+        if self._logs.wants_room:
+            await self._checkpoint()
+
     async def _close_idle_files(self) -> None:
         self._logs.files.drop_idle()
 
     async def _retention(self) -> None:
         for turn, partition in enumerate(tuple(self._broker.topics.all_partitions()), 1):
             if not partition.closed:
-                freed_bytes = partition.log.retention(self._broker.now_ms(), partition.high_watermark)
-                if freed_bytes:
-                    log.info("Retention lets go of %d bytes of %s", freed_bytes, partition.log.name)
+                self._let_go(partition)
             if turn % _PARTITIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
+
+    def _let_go(self, partition: Partition) -> None:
+        try:
+            freed_bytes = partition.log.retention(self._broker.now_ms(), partition.high_watermark)
+        except TrunklineError as error:  # of this partition only: the others are looked after all the same
+            log.warning("Retention of %s could not be done: %s", partition.log.name, error)
+            return
+        if freed_bytes:
+            log.info("Retention lets go of %d bytes of %s", freed_bytes, partition.log.name)

@@ -24,12 +24,12 @@ from trunkline.log.journal import DIRECTORY as JOURNAL
 from trunkline.log.os_disk import OsDisk
 from trunkline.log.store import LogSettings, LogStore
 from trunkline.metadata.sqlite import SqliteMetadata
-from trunkline.model.errors import StorageFailed
+from trunkline.model.errors import StorageFailed, StorageFull
 from trunkline.model.ids import NodeId
 from trunkline.model.limits import ClientLimits
 from trunkline.model.settings import Settings
 from trunkline.model.stats import Stats
-from trunkline.node.data_directory import DataDirectory
+from trunkline.node.data_directory import DataDirectory, reserve_bytes
 from trunkline.node.flusher import Flusher
 from trunkline.node.gauges import gauges
 from trunkline.node.housekeeping import Housekeeping
@@ -53,6 +53,14 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _forget_deleted(metadata: SqliteMetadata) -> None:
+    try:
+        for deleted in metadata.pending_deletions():
+            metadata.forget_deleted(deleted.id)
+    except StorageFull:
+        pass  # their files are gone already; the next start forgets them
+
+
 class Node:
     """Start it, read its addresses, stop it. `failure` is set when the disk makes it impossible to go on."""
 
@@ -66,6 +74,8 @@ class Node:
         self.stats = Stats()
         self.listeners: dict[str, Listener] = {}
         self.failure: asyncio.Future[StorageFailed] = asyncio.get_running_loop().create_future()
+        self.opening = False
+        """Recovery is at work, and the loop stands still. It may be broken off: that is no worse than a crash."""
         self._directory: DataDirectory | None = None
         self._http: LazyHttp | None = None
         self._flusher: Flusher | None = None
@@ -75,7 +85,9 @@ class Node:
         sys.setswitchinterval(_SWITCH_SECONDS)
         try:
             self._bind()
+            self.opening = True
             self._open()
+            self.opening = False
             await self._serve()
         except BaseException:
             await self._abandon()
@@ -94,11 +106,12 @@ class Node:
             database = settings.data / "metadata.db"
         self._metadata = metadata = SqliteMetadata.open(database)
         self._logs = logs = self._open_logs(metadata)
-        for deleted in metadata.pending_deletions():
-            metadata.forget_deleted(deleted.id)
+        _forget_deleted(metadata)
         self._threads = ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="disk")
         if logs.journal is not None:
             self._flusher = Flusher(logs.journal, self._synced, self._stop_for)
+            if logs.journal.full:
+                self._flusher.wake()
         self._durability = Durability(
             self._flusher.wake if self._flusher else lambda: None,
             self._client_limits.unsynced_bytes,
@@ -133,11 +146,13 @@ class Node:
             journal_file_bytes=settings.journal_file_bytes,
             hot_tail_bytes=settings.hot_tail_bytes,
             open_files=settings.max_open_files,
+            reserve_bytes=0 if settings.memory or self._disk else reserve_bytes(settings.data),
             accept_journal_cut=settings.accept_journal_cut,
         )
         if settings.memory:
             return LogStore.in_memory(limits, known)
-        return LogStore.open(self._disk or OsDisk(settings.data), limits, known, now_ms)
+        deleted = [(topic.name, topic.id, topic.partitions) for topic in metadata.pending_deletions()]
+        return LogStore.open(self._disk or OsDisk(settings.data), limits, known, now_ms, deleted)
 
     async def _serve(self) -> None:
         self._face = KafkaFace(self.broker, served(), self.settings.advertise, self._client_limits)
@@ -183,10 +198,8 @@ class Node:
         self._durability.synced(ticket)
 
     def _not_ready(self) -> str | None:
-        journal = self._logs.journal
         try:
-            if journal is not None:
-                journal.check_writable()
+            self._logs.check_room()
         except StorageFailed as error:
             return str(error)
         return None

@@ -13,28 +13,40 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from trunkline.model.errors import TrunklineError
+from trunkline.log.disk import Disk
+from trunkline.model.errors import TrunklineError, in_one_line
 from trunkline.model.settings import Settings
 from trunkline.model.topic import Durability
 from trunkline.node.data_directory import DataDirectoryError
 from trunkline.node.node import NOT_YET, Node
+from trunkline.serve.complaints import Complaints
 from trunkline.serve.listener import CannotListen
 
 log = logging.getLogger(__name__)
 
 
-def run(settings: Settings) -> int:
-    """Serve until SIGTERM or ^C. 0 is a clean stop; 1 is told in one line on stderr."""
+class _Stopped(BaseException):
+    """A signal came while recovery was at work."""
+
+
+def run(settings: Settings, *, disk: Disk | None = None) -> int:
+    """Serve until SIGTERM or ^C. 0 is a clean stop; 1 is told in one line on stderr. `disk`: as for Node."""
     logging.basicConfig(
         level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
     try:
-        return _run_loop(_serve(settings))
+        return _run_loop(_serve(settings, disk))
+    except _Stopped:
+        print("stopped", flush=True)
+        return 0
     except (CannotListen, DataDirectoryError, TrunklineError) as error:
         print(f"trunkline: {error}", file=sys.stderr)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         print(f"trunkline: {error.strerror or error}{where}: is there room on the disk of --data?", file=sys.stderr)
+    except Exception as error:
+        log.debug("an error of ours", exc_info=error)
+        print(f"trunkline: this is an error of ours, please report it: {in_one_line(error)}", file=sys.stderr)
     return 1
 
 
@@ -50,13 +62,22 @@ def _run_loop(main: Coroutine[Any, Any, int]) -> int:
         return runner.run(main)
 
 
-async def _serve(settings: Settings) -> int:
+async def _serve(settings: Settings, disk: Disk | None) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_reporter())
+    node = Node(settings, disk=disk)
+
+    def stop_early(number: int, frame: object) -> None:
+        if node.opening:
+            raise _Stopped
+        loop.call_soon_threadsafe(stop.set)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop_early)
+    await node.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    node = Node(settings)
-    await node.start()
     _calm_collector()
     for line in start_lines(node):
         print(line)
@@ -83,6 +104,18 @@ def _calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
+
+
+def _reporter() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """Errors that nobody waited for: one line each, and not too many of them."""
+    complaints = Complaints(log)
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        complaints.say("%s%s", context["message"], f": {in_one_line(error)}" if error is not None else "")
+        log.debug("%s", context["message"], exc_info=error)
+
+    return report
 
 
 def start_lines(node: Node) -> list[str]:
