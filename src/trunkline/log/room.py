@@ -56,8 +56,8 @@ class Room:
         self._left_bytes = 0
         if free_bytes < max(size_bytes, margin_bytes):
             error = StorageFull(
-                f"The disk has no room: {free_bytes + kept_bytes} bytes are free, and {kept_bytes} are kept for the node "
-                "itself. Writes are refused until there is more: delete topics or records, or free some otherwise."
+                f"The disk has no room: {free_bytes + kept_bytes} bytes are free, and {kept_bytes} are kept for the "
+                "node itself. Writes are refused until there is more: delete topics or records, or free some otherwise."
             )
             self._tell(error)
             raise error
