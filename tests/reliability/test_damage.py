@@ -163,6 +163,20 @@ def test_records_are_not_overwritten_when_the_metadata_gives_their_name_to_anoth
     assert b"value-0010-" in (server.data / "topics" / "orders-0" / "00000000000000000000.log").read_bytes()
 
 
+def test_a_file_that_vanishes_while_it_is_served_is_no_position_to_reset_to(server: Server) -> None:
+    told = Server(server.data, *server.flags, "--max-open-files", "8")
+    assert server.stop()[0] == 0
+    told.start()
+    with RawKafka(told.kafka) as client:
+        assert fetch(client, "orders", 0).error_code == 0
+        for number in range(12):  # so that the file is no longer held open
+            create(client, f"other-{number}")
+            assert produce(client, f"other-{number}", b"x").error_code == 0
+        (told.data / "topics" / "orders-0" / "00000000000000000000.log").unlink()
+        assert fetch(client, "orders", 0).error_code == STORAGE_ERROR
+    told.kill()
+
+
 def test_a_file_that_vanishes_is_a_storage_error_and_no_position_to_reset_to(server: Server) -> None:
     server.stop()
     server.start()

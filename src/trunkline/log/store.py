@@ -29,7 +29,8 @@ from trunkline.log.disk import Disk, storage_error
 from trunkline.log.files import Directory, FileCache
 from trunkline.log.hot_tail import HotTail
 from trunkline.log.index import IndexCache
-from trunkline.log.journal import Journal, JournalPosition
+from trunkline.log.journal import DIRECTORY as JOURNAL
+from trunkline.log.journal import Journal, JournalPosition, file_name
 from trunkline.log.journal_format import read_entries
 from trunkline.log.journal_reader import JournalReader
 from trunkline.log.memory_disk import MemoryDisk
@@ -176,9 +177,13 @@ class LogStore:
         directories = self._sort_directories(disk)
         clean = checkpoint is not None and checkpoint.clean and reader.last_number == checkpoint.journal.number
         self._check_strangers(disk, directories, clean)
+        if checkpoint is not None and checkpoint.journal.number not in (0, *reader.numbers):
+            # After a clean stop, too: what came after that stop was in the files that are gone.
+            raise CorruptLog(
+                f"{JOURNAL}/{file_name(checkpoint.journal.number)}, which the checkpoint names, is missing. "
+                "Restore the data directory from a backup."
+            )
         if not clean:
-            if checkpoint is not None and checkpoint.journal.number not in reader.numbers:
-                raise CorruptLog("The journal that the checkpoint names is missing. Restore it from a backup.")
             self._recover(reader, directories, now_ms)
         journal = Journal(
             disk,
