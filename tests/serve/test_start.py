@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.kafka_calls import create, fetch, produce
+from tests.support.raw_kafka import RawKafka
 from tests.support.server import Server
 
 OFF = ["--amqp", "off", "--redis", "off", "--http", "off"]
@@ -121,3 +123,40 @@ def test_settings_come_from_a_file_and_the_environment_and_flags_win(tmp_path: P
     assert len(admin.list_topics("made-on-first-use", timeout=20).topics["made-on-first-use"].partitions) == 5
     server.stop()
     assert not (tmp_path / "data").exists()
+
+
+def test_a_stop_during_recovery_is_a_clean_one_and_loses_nothing(tmp_path: Path) -> None:
+    server = Server(tmp_path / "data").start()
+    with RawKafka(server.kafka) as client:
+        create(client, "many")
+        for number in range(300):
+            assert produce(client, "many", b"%d" % number + bytes(50_000)).error_code == 0
+    server.kill()
+    for delay_seconds in (0.15, 0.2, 0.25, 0.3, 0.35):
+        server.spawn()
+        try:
+            server.process.wait(delay_seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        status, _, errors = server.stop()
+        assert "Traceback" not in errors
+        # Before Python has come to us, a signal ends the process as it ends any other.
+        assert (status, errors) in ((0, ""), (-signal.SIGTERM, ""))
+    server.start()
+    with RawKafka(server.kafka) as client:
+        assert fetch(client, "many", 299).high_watermark == 300
+    server.kill()
+
+
+def test_what_an_earlier_run_left_of_its_ready_file_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "data.ready.123.partial").write_text('{"kafka": "127.')
+    with Server(tmp_path / "data") as server:
+        assert server.addresses["kafka"]
+
+
+def test_a_ready_file_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+    flags = ["--data", str(tmp_path / "data"), "--kafka", "127.0.0.1:0", *OFF]
+    result = serve(*flags, "--ready-file", str(tmp_path / "missing" / "ready"))
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert "ready file" in result.stderr

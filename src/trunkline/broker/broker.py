@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from trunkline.broker.blocking import RunBlocking
+from trunkline.broker.damage import Damage
 from trunkline.broker.durability import Durability
 from trunkline.broker.fetching import Got, Want, load, read_now
 from trunkline.broker.groups import Groups
@@ -16,7 +17,7 @@ from trunkline.broker.producer_ids import ProducerIds
 from trunkline.broker.topics import Topics
 from trunkline.broker.waiting import LongPoll
 from trunkline.log.partition_log import Appended
-from trunkline.model.errors import OffsetOutOfRange, PolicyViolation
+from trunkline.model.errors import CorruptLog, OffsetOutOfRange, PolicyViolation
 from trunkline.model.ids import NO_OFFSET, NodeId, Offset
 from trunkline.model.stats import Stats
 from trunkline.record.batch import split_batches
@@ -47,6 +48,7 @@ class Broker:
         self.now_ms = now_ms
         self.auto_create_topics = auto_create_topics
         self.run_blocking = run_blocking
+        self._damage = Damage()
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 
@@ -56,7 +58,11 @@ class Broker:
         The bytes are stamped in place and kept: the caller must not touch them again.
         """
         batches = split_batches(records)
-        appended = partition.append(batches, self.now_ms())
+        try:
+            appended = partition.append(batches, self.now_ms())
+        except CorruptLog as error:
+            self._damage.tell(error)
+            raise
         stats = self.stats
         if appended.duplicate:
             stats.duplicate_batches += len(batches)
@@ -93,15 +99,26 @@ class Broker:
         answers, total_bytes, any_cold = read_now(wants, max_bytes)
         enough = total_bytes >= min_bytes or any_cold or any(got.error for got in answers)
         if enough or wait_ms <= 0 or not wants:
-            return self._loaded(answers) if any_cold else answers
+            return self._loaded(wants, answers) if any_cold else self._told(answers)
         poll = LongPoll([want.partition for want in wants], min_bytes - total_bytes, wait_ms / 1000)
         return self._fetch_later(wants, max_bytes, poll)
 
     async def _fetch_later(self, wants: Sequence[Want], max_bytes: int, poll: LongPoll) -> list[Got]:
         await poll.sleep()
         answers, _, any_cold = read_now(wants, max_bytes)
-        return await self._loaded(answers) if any_cold else answers
+        return await self._loaded(wants, answers) if any_cold else self._told(answers)
 
-    async def _loaded(self, answers: list[Got]) -> list[Got]:
+    async def _loaded(self, wants: Sequence[Want], answers: list[Got]) -> list[Got]:
         await load(answers, self.run_blocking)
+        for want, got in zip(wants, answers, strict=True):
+            log = want.partition.log
+            if isinstance(got.error, OffsetOutOfRange) and log.log_start <= want.offset < log.end:
+                # Not deleted by anybody who may: a reader that reset its position would skip what is missing.
+                got.error = CorruptLog(f"The segment of {log.name} that holds offset {want.offset} is missing.")
+        return self._told(answers)
+
+    def _told(self, answers: list[Got]) -> list[Got]:
+        for got in answers:
+            if got.error is not None:
+                self._damage.tell(got.error)
         return answers

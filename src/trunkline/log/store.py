@@ -29,13 +29,15 @@ from trunkline.log.disk import Disk, storage_error
 from trunkline.log.files import Directory, FileCache
 from trunkline.log.hot_tail import HotTail
 from trunkline.log.index import IndexCache
-from trunkline.log.journal import Journal, JournalPosition
+from trunkline.log.journal import DIRECTORY as JOURNAL
+from trunkline.log.journal import Journal, JournalPosition, file_name
 from trunkline.log.journal_format import read_entries
 from trunkline.log.journal_reader import JournalReader
 from trunkline.log.memory_disk import MemoryDisk
 from trunkline.log.partition_log import PartitionLog, Shared
 from trunkline.log.recovery import TailRecovery
 from trunkline.log.room import Room
+from trunkline.log.segment import LOG
 from trunkline.model.errors import CorruptLog, StorageFull, UnknownPartition, UnknownTopicId
 from trunkline.model.ids import TopicId
 from trunkline.model.topic import Topic
@@ -174,9 +176,14 @@ class LogStore:
             self._encoded = {key: data for key, data in checkpoint.partitions.items() if self._is_durable(key)}
         directories = self._sort_directories(disk)
         clean = checkpoint is not None and checkpoint.clean and reader.last_number == checkpoint.journal.number
+        self._check_strangers(disk, directories, clean)
+        if checkpoint is not None and checkpoint.journal.number not in (0, *reader.numbers):
+            # After a clean stop, too: what came after that stop was in the files that are gone.
+            raise CorruptLog(
+                f"{JOURNAL}/{file_name(checkpoint.journal.number)}, which the checkpoint names, is missing. "
+                "Restore the data directory from a backup."
+            )
         if not clean:
-            if checkpoint is not None and checkpoint.journal.number not in reader.numbers:
-                raise CorruptLog("The journal that the checkpoint names is missing. Restore it from a backup.")
             self._recover(reader, directories, now_ms)
         journal = Journal(
             disk,
@@ -216,6 +223,25 @@ class LogStore:
                     TailRecovery(self.partition(*key), now_ms).finish()
         for tail in tails.values():
             tail.finish()
+
+    def _check_strangers(self, disk: Disk, directories: set[str], clean: bool) -> None:
+        """A partition that the checkpoint does not know would start anew, over whatever stands in its directory.
+
+        Only one that was first written after the checkpoint may have files: then it starts at offset 0, and the stop
+        was not clean. Otherwise the metadata gives the name to another topic id than before. CorruptLog.
+        """
+        for topic in self._topics.values():
+            for index in range(0 if topic.memory else topic.partitions):
+                name = f"{topic.name}-{index}"
+                if (topic.id, index) in self._encoded or name not in directories:
+                    continue
+                segments = sorted(file for file in disk.list(f"{TOPICS}/{name}") if file.endswith(LOG))
+                if segments and (clean or segments[0] != f"{0:020d}{LOG}"):
+                    raise CorruptLog(
+                        f"{TOPICS}/{name}/{segments[0]} is there from position 0 on, but the checkpoint knows nothing "
+                        f"of topic {topic.name} with id {topic.id.hex()}: the metadata or the checkpoint is damaged. "
+                        "Restore the data directory from a backup, or move that directory away."
+                    )
 
     def _sort_directories(self, disk: Disk) -> set[str]:
         """The directories of known partitions. Others are set aside; those of deleted topics will be removed."""

@@ -299,7 +299,8 @@ def _damaged(what: str, how: str) -> CorruptMetadata:
 
 def _failed(error: sqlite3.Error, what: str) -> StorageFailed | CorruptMetadata:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT):
+    # SQLITE_ERROR: our statements are right, so a schema, a format or a text that cannot be read is damage, too.
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR):
         return _damaged(what, str(error))
     if code == sqlite3.SQLITE_FULL:
         return StorageFull(f"{what}: the disk is full.")

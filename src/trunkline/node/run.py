@@ -25,6 +25,10 @@ from trunkline.serve.listener import CannotListen
 log = logging.getLogger(__name__)
 
 
+class CannotTell(Exception):
+    """One clear line for the person who wants to be told that the node is ready."""
+
+
 class _Stopped(BaseException):
     """A signal came while recovery was at work."""
 
@@ -39,7 +43,7 @@ def run(settings: Settings, *, disk: Disk | None = None) -> int:
     except _Stopped:
         print("stopped", flush=True)
         return 0
-    except (CannotListen, DataDirectoryError, TrunklineError) as error:
+    except (CannotListen, CannotTell, DataDirectoryError, TrunklineError) as error:
         print(f"trunkline: {error}", file=sys.stderr)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
@@ -82,7 +86,11 @@ async def _serve(settings: Settings, disk: Disk | None) -> int:
     for line in start_lines(node):
         print(line)
     if settings.ready_file is not None:
-        _write_ready_file(settings.ready_file, node)
+        try:
+            _write_ready_file(settings.ready_file, node)
+        except CannotTell:
+            await node.stop()
+            raise
     print("ready", flush=True)
     node.failure.add_done_callback(lambda _: stop.set())
     await stop.wait()
@@ -145,5 +153,9 @@ def _write_ready_file(path: Path, node: Node) -> None:
         for name in ("kafka", "amqp", "redis", "http")
     }
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps({**addresses, "pid": os.getpid()}) + "\n")
-    partial.replace(path)
+    try:
+        partial.write_text(json.dumps({**addresses, "pid": os.getpid()}) + "\n")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise CannotTell(f"The ready file {path} cannot be written: {error.strerror}.") from error
