@@ -6,12 +6,14 @@ Requests are made from plain values, as there; each test is one habit of Kafka's
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.compat.differential.batches import TIME_MS, attributes, batch, lie
 from tests.compat.differential.peer import Peer
 
+from trunkline.model.topic import EFFECTIVE
 from trunkline.record.compression import Compression
 from trunkline.record.records import Record, encode_batch
 from trunkline.serve.kafka.errors import ErrorCode
@@ -313,3 +315,8 @@ def test_a_member_with_a_very_long_instance_id_is_answered(peer: Peer) -> None:
     answer = peer.silently("JoinGroup", 5, group_instance_id=instance, session_timeout_ms=10_000, **values)
     assert answer.error_code == ErrorCode.NONE
     assert [each.group_instance_id for each in answer.members] == [instance]
+
+
+def test_the_compatibility_page_names_every_config_that_acts() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text()
+    assert not [name for name in EFFECTIVE if f"`{name}`" not in page]
