@@ -6,13 +6,14 @@ Requests are made from plain values, as there; each test is one habit of Kafka's
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.differential.batches import TIME_MS, attributes, lie
+from tests.compat.differential.batches import TIME_MS, attributes, batch, lie
 from tests.compat.differential.peer import Peer
-from tests.support.raw_kafka import batch
 
+from trunkline.model.topic import EFFECTIVE
 from trunkline.record.compression import Compression
 from trunkline.record.records import Record, encode_batch
 from trunkline.serve.kafka.errors import ErrorCode
@@ -180,6 +181,21 @@ def test_a_producer_has_an_id_and_an_epoch_or_neither(peer: Peer, id_and_epoch: 
     assert (answer.error_code, answer.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
+def test_clients_cannot_write_cut_or_make_the_brokers_own_topics(peer: Peer) -> None:
+    """What they wrote there would be read as committed offsets at the next start."""
+    peer.ready()
+    own = "__consumer_offsets"
+    assert produce(peer, own, batch([b"garbage"])).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    cut = [{"name": own, "partitions": [{"partition_index": 0, "offset": -1}]}]
+    [answer] = peer.silently("DeleteRecords", 2, topics=cut, timeout_ms=10_000).topics[0].partitions
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    wish = {"name": "__transaction_state", "num_partitions": 1, "replication_factor": 1}
+    [made] = peer.silently("CreateTopics", 7, topics=[wish], timeout_ms=10_000).topics
+    assert made.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    [topic] = peer.silently("Metadata", 12, topics=[{"name": "__transaction_state"}]).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 # ── fetch and positions ─────────────────────────────────────────────────────────────────────────
 
 
@@ -299,3 +315,8 @@ def test_a_member_with_a_very_long_instance_id_is_answered(peer: Peer) -> None:
     answer = peer.silently("JoinGroup", 5, group_instance_id=instance, session_timeout_ms=10_000, **values)
     assert answer.error_code == ErrorCode.NONE
     assert [each.group_instance_id for each in answer.members] == [instance]
+
+
+def test_the_compatibility_page_names_every_config_that_acts() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text()
+    assert not [name for name in EFFECTIVE if f"`{name}`" not in page]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from trunkline.broker.partition import Partition
 from trunkline.log.store import LogStore
 from trunkline.metadata.store import MetadataStore
-from trunkline.model.errors import UnknownPartition, UnknownTopic, UnknownTopicId
+from trunkline.model.errors import InvalidTopicName, UnknownPartition, UnknownTopic, UnknownTopicId
 from trunkline.model.ids import TopicId
-from trunkline.model.topic import Durability, Topic
+from trunkline.model.topic import RESERVED_TOPICS, Durability, Topic
 
 
 class Topics:
@@ -76,6 +76,8 @@ class Topics:
         validate_only: bool = False,
     ) -> Topic:
         """-1 partitions are the default number. With `validate_only` nothing changes: the topic as it would be."""
+        if name in RESERVED_TOPICS and not internal:
+            raise InvalidTopicName(f"Topic {name!r} is the broker's own: it is made when it is needed.")
         configs = dict(overrides or {})
         if self._default_durability is not Durability.FSYNC:
             configs.setdefault("durability", self._default_durability.value)

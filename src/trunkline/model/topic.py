@@ -222,6 +222,9 @@ class Topic:
     """Lives in memory only and is forgotten at restart."""
 
 
+RESERVED_TOPICS: Final = frozenset(("__consumer_offsets", "__share_group_state", "__transaction_state"))
+"""What the broker keeps for itself where Kafka does: only it may make these."""
+
 _LEGAL_NAME: Final[Callable[[str], re.Match[str] | None]] = re.compile(r"[a-zA-Z0-9._-]+").fullmatch
 
 

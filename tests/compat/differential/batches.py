@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.compat.differential.peer import Peer
-from tests.support.raw_kafka import batch
+from tests.support import raw_kafka
 
 from trunkline.record.batch import set_crc
 
-TIME_MS = 1_700_000_000_000
+_DAY_MS = 86_400_000
+TIME_MS = (int(time.time() * 1000) // _DAY_MS - 2) * _DAY_MS
+"""Old enough not to be taken for now, young enough to be kept: both brokers delete what is past its retention."""
+
+
+def batch(values: Sequence[bytes], *, timestamp: int = TIME_MS, **how: Any) -> bytes:
+    return raw_kafka.batch(values, timestamp=timestamp, **how)
 
 
 def produce(peer: Peer, topic: str, values: list[bytes], partition: int = 0, **how: Any) -> Any:

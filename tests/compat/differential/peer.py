@@ -147,11 +147,13 @@ class Peer:
         return bytes(answer.topics[0].topic_id)
 
     def ready(self) -> None:
-        """Waits until groups and producer ids are there."""
+        """Waits until groups (and their internal topic) and producer ids are there."""
         group = self.name("warm-up")
+        commit = [{"name": self.topic("warm-up"), "partitions": [{"partition_index": 0, "committed_offset": 0}]}]
         fetch = {"group_id": group, "topics": None}
         self.silently("FindCoordinator", 3, key=group, key_type=0)
         self._until(lambda: [self.silently("OffsetFetch", 8, groups=[fetch]).groups[0].error_code])
+        self.silently("OffsetCommit", 7, group_id=group, generation_id_or_member_epoch=-1, topics=commit)
         self._until(
             lambda: [self.silently("InitProducerId", 4, transactional_id=None, transaction_timeout_ms=1).error_code]
         )

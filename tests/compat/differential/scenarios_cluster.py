@@ -41,8 +41,6 @@ def topics(peer: Peer, version: int) -> None:
 @scenario(ApiKey.METADATA)
 def everything(peer: Peer, version: int) -> None:
     one = peer.topic("one")
-    commit = [{"name": one, "partitions": [{"partition_index": 0, "committed_offset": 0}]}]
-    peer.silently("OffsetCommit", 7, group_id=peer.name("g"), generation_id_or_member_epoch=-1, topics=commit)
     answer = peer.silently("Metadata", version, topics=None if version else [], allow_auto_topic_creation=False)
     named = [topic for topic in answer.topics if topic.name == one]
     peer.note("mine", [peer.plain.struct(topic) for topic in named])
@@ -138,8 +136,8 @@ def producer_ids(peer: Peer, version: int) -> None:
     ask("timeout 0", transaction_timeout_ms=0)
     ask("timeout negative", transaction_timeout_ms=-1)
     ask("empty transactional id", transactional_id="")
-    ask("transactional", transactional_id=peer.name("t"), transaction_timeout_ms=60_000)
     if version >= 3:
         ask("known", producer_id=5, producer_epoch=0)
         ask("epoch only", producer_id=-1, producer_epoch=3)
         ask("id only", producer_id=5, producer_epoch=-1)
+    ask("transactional", transactional_id=peer.name("t"), transaction_timeout_ms=60_000)

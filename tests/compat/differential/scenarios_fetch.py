@@ -8,6 +8,7 @@ from tests.compat.differential.batches import produce
 from tests.compat.differential.peer import Peer
 from tests.compat.differential.plain import NOBODY
 from tests.compat.differential.registry import scenario
+from tests.support.raw_kafka import RawKafka
 
 from trunkline.wire.kafka.apis import ApiKey
 
@@ -21,10 +22,10 @@ class Reader:
         full = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20, **part} for part in parts]
         return [{"topic": self.topic, "topic_id": self.id, "partitions": full}]
 
-    def ask(self, step: str, *parts: dict[str, Any], **more: Any) -> Any:
+    def ask(self, step: str, *parts: dict[str, Any], line: RawKafka | None = None, **more: Any) -> Any:
         values = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "session_epoch": -1}
         return self.peer.ask(
-            step, "Fetch", self.version, **{"topics": self.topics(*parts), "replica_id": -1, **values, **more}
+            step, "Fetch", self.version, line, **{"topics": self.topics(*parts), "replica_id": -1, **values, **more}
         )
 
 
@@ -47,7 +48,8 @@ def read(peer: Peer, version: int) -> None:
     reader.ask("several", {}, {"partition": 1}, {"partition": 2})
     reader.ask("unknown partition", {"partition": 9})
     reader.ask("negative partition", {"partition": -1})
-    reader.ask("one good one bad", {}, {"partition": 9}, max_wait_ms=60_000, min_bytes=1 << 19)
+    patient = {"max_wait_ms": 60_000, "min_bytes": 1 << 19}
+    reader.ask("one good one bad", {}, {"partition": 9}, line=peer.open(1.5), **patient)
     reader.ask("out of range does not wait", {"fetch_offset": 99}, max_wait_ms=60_000, min_bytes=1 << 19)
     reader.ask("twice", {}, {})
     reader.ask("no partitions")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tests.compat.differential import batches as lies
-from tests.compat.differential.batches import TIME_MS, lie
+from tests.compat.differential.batches import TIME_MS, batch, lie
 from tests.compat.differential.peer import Peer, request
 from tests.compat.differential.plain import NOBODY
 from tests.compat.differential.registry import scenario
-from tests.support.raw_kafka import batch
 
 from trunkline.record.compression import Compression
 from trunkline.record.records import Record, encode_batch
@@ -72,7 +71,7 @@ def unusual(peer: Peer, version: int) -> None:
     peer.ask("a topic twice", "Produce", version, **twice)
     writer.ask("one and a half", fine + fine[:50], 5)
     writer.ask("first delta 1", lie(lies.byte(3, 2)), 6)
-    writer.ask("base time is in the future", lie(lies.base_timestamp(TIME_MS * 3)), 7)
+    writer.ask("base time is in the future", lie(lies.base_timestamp(TIME_MS * 3 // 2)), 7)
     null = writer.message([(8, None)])
     peer.ask("null", "Produce", version, peer.open(2), **null)
 
@@ -101,6 +100,8 @@ def wrong_places(peer: Peer, version: int) -> None:
     writer.ask("negative partition", batch([b"a"]), -1)
     mixed = writer.message([(0, batch([b"a"])), (5, batch([b"a"]))])
     peer.ask("one good one bad", "Produce", version, **mixed)
+    writer.topic, writer.id = "__consumer_offsets", peer.topic_id("__consumer_offsets")
+    writer.ask("internal topic", batch([b"a"]))
     writer.topic, writer.id = peer.name("no"), NOBODY
     writer.ask("unknown topic", batch([b"a"]))
     writer.topic, writer.id = "a b", bytes(16)
@@ -164,7 +165,7 @@ def times(peer: Peer, version: int) -> None:
     writer.ask("time -2", batch([b"a"], timestamp=-2))
     writer.ask("very negative", batch([b"a"], timestamp=-(2**62)))
     writer.ask("time 0", batch([b"a"], timestamp=0))
-    writer.ask("far future", batch([b"a"], timestamp=TIME_MS * 3))
+    writer.ask("far future", batch([b"a"], timestamp=TIME_MS * 3 // 2))
     writer.ask("max is smaller", lie(lies.max_timestamp(TIME_MS - 10)))
     writer.ask("max is larger", lie(lies.max_timestamp(TIME_MS + 10)))
     for stamp in (-1, -3):
@@ -177,7 +178,7 @@ def times(peer: Peer, version: int) -> None:
     writer.ask("strict: no time", batch([b"a"], timestamp=-1))
     writer = Writer(peer, version, peer.topic("append", message_timestamp_type="LogAppendTime"))
     writer.ask("append time", batch([b"a"]))
-    writer.ask("append time, far future", batch([b"a"], timestamp=TIME_MS * 3))
+    writer.ask("append time, far future", batch([b"a"], timestamp=TIME_MS * 3 // 2))
 
 
 @scenario(ApiKey.PRODUCE)

@@ -243,6 +243,7 @@ def cut(peer: Peer, version: int) -> None:
     ask("negative partition", (-1, 0))
     ask("unknown topic", (0, 0), topic=peer.name("no"))
     ask("bad topic", (0, 0), topic="a b")
+    ask("internal topic", (0, 0), topic="__consumer_offsets")
     ask("compacted", (0, 1), topic=compacted)
     ask("beyond the end", (0, 13))
     ask("negative", (0, -2))

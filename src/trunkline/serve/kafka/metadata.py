@@ -12,7 +12,7 @@ from typing import Final
 
 from trunkline.model.errors import TrunklineError, UnknownTopic
 from trunkline.model.ids import NO_TOPIC_ID, TopicId
-from trunkline.model.topic import Topic, check_topic_name
+from trunkline.model.topic import RESERVED_TOPICS, Topic, check_topic_name
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import ErrorCode, code_of
 from trunkline.wire.kafka.messages.describe_cluster_request import DescribeClusterRequest
@@ -80,7 +80,7 @@ def _named(call: Call, name: str, *, create: bool) -> Topic:
     try:
         return topics.named(name)
     except UnknownTopic:
-        if not (create and call.broker.auto_create_topics):
+        if not (create and call.broker.auto_create_topics) or name in RESERVED_TOPICS:
             raise
     return topics.create(name)
 

@@ -16,6 +16,7 @@ from trunkline.broker.partition import Partition
 from trunkline.model.errors import (
     InvalidRecord,
     InvalidRequest,
+    InvalidTopicName,
     NotSupported,
     RecordWithoutKey,
     RequestTimedOut,
@@ -74,6 +75,8 @@ def _append(
         if request.transactional_id is not None:
             raise NotSupported("Transactions are not served yet: produce without transactional.id.")
         partition = _partition(call, topic, data.index)
+        if partition.topic.internal:
+            raise InvalidTopicName(f"Topic {partition.topic.name!r} is the broker's own: clients may only read it.")
         if not data.records:
             raise InvalidRecord("The request holds no record batch for this partition.")
         attributes = data.records[ATTRIBUTES_LOW_AT] if len(data.records) > ATTRIBUTES_LOW_AT else 0

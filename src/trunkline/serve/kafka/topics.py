@@ -15,6 +15,7 @@ from trunkline.model.errors import (
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
     InvalidRequest,
+    InvalidTopicName,
     TrunklineError,
 )
 from trunkline.model.ids import NO_TOPIC_ID, NodeId, Offset, TopicId
@@ -196,6 +197,8 @@ async def _delete_records(
     )
     try:
         partition = call.broker.topics.partition(topic, asked.partition_index)
+        if partition.topic.internal:
+            raise InvalidTopicName(f"Topic {topic!r} is the broker's own: its records stay.")
         ticket = call.broker.delete_records(partition, Offset(asked.offset))
         safe = call.broker.durability.wait(ticket, call.broker.now_ms() + timeout_ms)
         if safe is not None:
