@@ -338,6 +338,8 @@ class GroupDescription:
     protocol_type: str
     protocol: str
     members: tuple[DescribedMember, ...]
+    reason: str = ""
+    """Why it is said to be Dead, where it is not simply missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ OffsetFact = OffsetCommitted | OffsetDeleted
 Group = ClassicGroup | ConsumerGroup
 
 
-def check_commit(group: Group | None, commit: CommitOffsets, now_ms: int) -> None:
+def check_commit(group: Group | None, commit: CommitOffsets, view: TopicView, now_ms: int) -> None:
     """Raises unless this member may commit now. A member's commit shows that it lives."""
     if commit.generation < 0 and (group is None or group.state is GroupState.EMPTY):
         return
@@ -48,12 +48,27 @@ def check_commit(group: Group | None, commit: CommitOffsets, now_ms: int) -> Non
     if commit.generation < 0 and not commit.member_id and commit.instance_id is None:
         raise UnknownMember(f"group {group.id} has members: only they may commit, with their ids and generation")
     if isinstance(group, ConsumerGroup):
-        group.committer(commit.member_id, commit.generation)
+        _check_consumer_commit(group, commit, view, now_ms)
         return
     member = group.active(commit.member_id, commit.instance_id, commit.generation)
     if group.state is GroupState.COMPLETING_REBALANCE:
         raise RebalanceInProgress(f"group {group.id} rebalances: fetch the assignment before committing")
     group.touch(member, now_ms)
+
+
+def _check_consumer_commit(group: ConsumerGroup, commit: CommitOffsets, view: TopicView, now_ms: int) -> None:
+    """A commit may be on its way while its member gets a new epoch: it counts for what the member had before too."""
+    pairs = (
+        (view.topics[name].id, one.partition)
+        for name, offsets in commit.topics
+        if name in view.topics
+        for one in offsets
+    )
+    if group.had_since(commit.member_id, commit.generation, pairs):
+        return
+    committer = group.committer(commit.member_id, commit.generation)
+    if committer.classic is not None:
+        group.touch(committer, now_ms)
 
 
 def commit_offsets(

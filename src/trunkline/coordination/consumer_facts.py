@@ -25,9 +25,6 @@ from trunkline.coordination.packing import Malformed, Reader, Writer, check_vers
 from trunkline.coordination.partitions import NONE, Partitions
 from trunkline.model.ids import GroupId, MemberId, TopicId
 
-NEVER: Final = -1
-"""The previous epoch of a member that is only about to come in."""
-
 
 class MemberState(Enum):
     STABLE = 0
@@ -63,7 +60,7 @@ class ConsumerMember:
     pattern: str | None = None
     classic: ClassicMembership | None = None
     epoch: int = 0
-    previous_epoch: int = NEVER
+    previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
     assigned: Partitions = field(default_factory=lambda: NONE)
     """What it may read."""

@@ -30,7 +30,6 @@ from trunkline.coordination.commands import (
     GroupState,
 )
 from trunkline.coordination.consumer_facts import (
-    NEVER,
     ConsumerFact,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
@@ -40,7 +39,7 @@ from trunkline.coordination.consumer_facts import (
 )
 from trunkline.coordination.deadlines import Deadlines, GroupTimers, Timeout
 from trunkline.coordination.offsets import CommittedOffsets
-from trunkline.coordination.partitions import Partitions, common, each
+from trunkline.coordination.partitions import Partitions, common, each, without
 from trunkline.coordination.reconciliation import reconcile
 from trunkline.coordination.subscription import CONSUMER
 from trunkline.coordination.topic_view import NO_DIGEST, TopicView
@@ -80,8 +79,8 @@ class ConsumerGroup:
         self.offsets = CommittedOffsets()
         self.stored = ConsumerGroupStored(group_id, 0, 0, NO_DIGEST, 0)
         self._by_instance: dict[str, MemberId] = {}
-        self._owners: dict[tuple[TopicId, int], MemberId] = {}
-        """Who has a partition, or has not given it up yet."""
+        self._owners: dict[tuple[TopicId, int], tuple[MemberId, int]] = {}
+        """Who has a partition, or has not given it up yet, and in which of its epochs at the latest it got it."""
         self._seen_serial = 0
         self._settings = settings
         self._timers = GroupTimers(deadlines, group_id)
@@ -91,12 +90,12 @@ class ConsumerGroup:
     def replay(self, fact: ConsumerFact) -> None:
         match fact:
             case ConsumerMember():
-                self._forget(fact.id)
+                owned = self._forget(fact.id)
                 self.members[fact.id] = fact
                 if fact.instance_id is not None:
                     self._by_instance[fact.instance_id] = fact.id
                 for pair in (*each(fact.assigned), *each(fact.revoking)):
-                    self._owners[pair] = fact.id
+                    self._owners[pair] = owned.get(pair) or (fact.id, fact.epoch)
             case ConsumerMemberDeleted(_, member_id):
                 self._forget(member_id)
                 self.members.pop(member_id, None)
@@ -105,15 +104,18 @@ class ConsumerGroup:
             case ConsumerGroupDeleted():
                 pass  # the coordinator forgets the whole group
 
-    def _forget(self, member_id: MemberId) -> None:
+    def _forget(self, member_id: MemberId) -> dict[tuple[TopicId, int], tuple[MemberId, int]]:
+        """The member is no more, or about to be replaced; gives what it owned."""
+        owned: dict[tuple[TopicId, int], tuple[MemberId, int]] = {}
         member = self.members.get(member_id)
         if member is None:
-            return
+            return owned
         if member.instance_id is not None and self._by_instance.get(member.instance_id) == member_id:
             del self._by_instance[member.instance_id]
         for pair in (*each(member.assigned), *each(member.revoking)):
-            if self._owners.get(pair) == member_id:
-                del self._owners[pair]
+            if self.owner_of(pair) == member_id:
+                owned[pair] = self._owners.pop(pair)
+        return owned
 
     def snapshot(self) -> Iterator[ConsumerFact]:
         if self.epoch:
@@ -158,7 +160,21 @@ class ConsumerGroup:
         return asked.most_common(1)[0][0] if asked else DEFAULT
 
     def owner_of(self, pair: tuple[TopicId, int]) -> MemberId | None:
-        return self._owners.get(pair)
+        owner = self._owners.get(pair)
+        return None if owner is None else owner[0]
+
+    def had_since(self, member_id: MemberId, epoch: int, pairs: Iterable[tuple[TopicId, int]]) -> bool:
+        """Whether all of these were this member's in this epoch of it, and still are in its present, later one."""
+        member = self.members.get(member_id)
+        if member is None or member.classic is not None or not 0 < epoch < member.epoch:
+            return False
+        owners = [self._owners.get(pair) for pair in pairs]
+        return all(owner is not None and owner[0] == member_id and owner[1] <= epoch for owner in owners)
+
+    def is_something_free_for(self, member: ConsumerMember) -> bool:
+        """Whether all that it still waits for can be had."""
+        missing = without(member.target, member.assigned)
+        return all(self.owner_of(pair) in (None, member.id) for pair in each(missing))
 
     def of_instance(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = self._by_instance.get(instance_id) if instance_id is not None else None
@@ -189,11 +205,11 @@ class ConsumerGroup:
             return self._leave(beat, view, now_ms, record)
         before = self._admit(beat, record)
         self._timers.set_session(before.id, now_ms + self._settings.consumer_session_timeout_ms)
-        if beat.says_nothing_new and self._is_settled(before) and self._seen_serial == view.serial:
+        all_assigned = self.epoch == self.assignment_epoch and self._seen_serial == view.serial
+        if beat.says_nothing_new and all_assigned and self._is_settled(before):
             return ConsumerHeartbeatReply(before.id, before.epoch, self._settings.consumer_heartbeat_interval_ms)
         updated = _updated(before, beat)
-        is_new = before.previous_epoch == NEVER
-        resubscribed = is_new or (updated.topics, updated.pattern) != (before.topics, before.pattern)
+        resubscribed = (updated.topics, updated.pattern) != (before.topics, before.pattern)
         moved = self.advance(updated, beat.owned, view, now_ms, record, resubscribed=resubscribed)
         changed = moved.assigned != before.assigned
         return ConsumerHeartbeatReply(
@@ -215,7 +231,7 @@ class ConsumerGroup:
     ) -> ConsumerMember:
         """With the member as it is now: a new epoch and target for all if they are due, and its own next step."""
         members = {**self.members, member.id: member}
-        epoch, digest = self.epoch, self.stored.metadata_digest
+        epoch, digest = self.epoch or 1, self.stored.metadata_digest
         if resubscribed or self._seen_serial != view.serial:
             digest = view.digest(_names_of(members.values(), view))
             epoch += resubscribed or digest != self.stored.metadata_digest
@@ -340,7 +356,7 @@ class ConsumerGroup:
         )
 
     def is_late(self, timeout: Timeout, member_id: MemberId) -> bool:
-        """A member's time is up: whether it is to be removed for it."""
+        """A member's time is up: whether it is to be removed."""
         member = self.members.get(member_id)
         return member is not None and (timeout is not Timeout.REVOKE or member.state is MemberState.UNREVOKED)
 
@@ -351,6 +367,17 @@ class ConsumerGroup:
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         self._timers.set_session(member.id, now_ms + timeout_ms)
+
+    def await_join(self, member: ConsumerMember, now_ms: int) -> None:
+        """A member of the classic protocol was told to join again; from then on its time runs."""
+        self._timers.bring_forward_member(Timeout.JOIN, member.id, now_ms + member.rebalance_timeout_ms)
+
+    def await_sync(self, member: ConsumerMember, now_ms: int) -> None:
+        self._timers.cancel_member(Timeout.JOIN, member.id)
+        self._timers.set_member(Timeout.SYNC, member.id, now_ms + member.rebalance_timeout_ms)
+
+    def synced(self, member: ConsumerMember) -> None:
+        self._timers.cancel_member(Timeout.SYNC, member.id)
 
     def restart_sessions(self, now_ms: int) -> None:
         for member in self.members.values():
@@ -374,26 +401,31 @@ def check_heartbeat(beat: ConsumerHeartbeat) -> None:
         if beat.owned is None or beat.owned:
             raise InvalidRequest("TopicPartitions must be empty when (re-)joining.")
         if beat.topics is None and beat.pattern is None:
-            raise InvalidRequest("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when joining.")
+            raise InvalidRequest(
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+            )
     elif beat.epoch == LEAVES_FOR_A_WHILE:
         if beat.instance_id is None:
             raise InvalidRequest("InstanceId can't be null.")
     elif beat.epoch < LEAVES:
-        raise InvalidRequest(f"MemberEpoch is invalid: {beat.epoch}.")
+        raise InvalidRequest("MemberEpoch is invalid.")
     if beat.assignor is not None and beat.assignor not in ASSIGNORS:
         raise UnsupportedAssignor(
-            f"ServerAssignor {beat.assignor} is not supported. Supported assignors: {', '.join(sorted(ASSIGNORS))}."
+            f"ServerAssignor {beat.assignor} is not supported. Supported assignors: {', '.join(ASSIGNORS)}."
         )
 
 
 def _check_epoch(member: ConsumerMember, beat: ConsumerHeartbeat) -> None:
-    """A member that missed the answer with its new epoch comes with the one before, and has not more than it may."""
+    """A member that missed the answer with its new epoch comes with the one before, and has not more than it may.
+
+    One that joins again has given up everything, and may always.
+    """
     if beat.epoch > member.epoch:
         raise FencedMemberEpoch(
             f"The consumer group member has a greater member epoch ({beat.epoch}) than the one known by the group "
             f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
         )
-    if beat.epoch < member.epoch:
+    if 0 < beat.epoch < member.epoch:
         within = beat.owned is not None and common(beat.owned, member.assigned) == beat.owned
         if beat.epoch != member.previous_epoch or not within:
             raise FencedMemberEpoch(

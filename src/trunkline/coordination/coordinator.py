@@ -24,7 +24,7 @@ from dataclasses import replace
 from sys import intern
 from typing import Final
 
-from trunkline.coordination import committing
+from trunkline.coordination import classic_members, committing, migration
 from trunkline.coordination.classic import ClassicGroup
 from trunkline.coordination.commands import (
     Command,
@@ -121,7 +121,10 @@ class Coordinator:
                 self._join(command, now_ms, out)
                 return None
             case Sync():
-                self._with_members(command.group_id).sync(command, now_ms, out)
+                group = self._with_members(command.group_id)
+                if isinstance(group, ConsumerGroup):
+                    return classic_members.sync(group, command, self._topics.view(), now_ms)
+                group.sync(command, now_ms, out)
                 return None
             case Leave():
                 return self._leave(command, now_ms, out)
@@ -150,7 +153,7 @@ class Coordinator:
             elif isinstance(group, ConsumerGroup):
                 if group.is_late(key.timeout, key.member_id):
                     group.remove((key.member_id,), self._topics.view(), now_ms, self._recorder(out))
-                    self._look_after(group, now_ms)
+                    self._after_removal(group, now_ms, out)
             else:
                 group.time_is_up(key.timeout, key.member_id, now_ms, out)
         return out
@@ -268,25 +271,29 @@ class Coordinator:
             group.since_ms = now_ms
             self._look_after(group, now_ms)
         if isinstance(group, ConsumerGroup):
+            if group.members:
+                self._join_consumer_group(group, _tidy(join), now_ms, out)
+                return
             group = self._become_classic(group, now_ms, out)
         group.join(_tidy(join), self._new_member_suffix, now_ms, out)
 
     def _heartbeat(self, heartbeat: Heartbeat, now_ms: int) -> HeartbeatReply:
         group = self._with_members(heartbeat.group_id)
+        if isinstance(group, ConsumerGroup):
+            return classic_members.heartbeat(group, heartbeat, now_ms)
         member = group.active(heartbeat.member_id, heartbeat.instance_id, heartbeat.generation)
         group.heartbeat(member, now_ms)
         return HeartbeatReply()
 
-    def _with_members(self, group_id: GroupId) -> ClassicGroup:
+    def _with_members(self, group_id: GroupId) -> Group:
         _check_group_id(group_id)
         group = self._groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
+        if group is None:
             raise UnknownMember(f"there is no group {group_id}: join again without a member id")
         return group
 
     def _become_classic(self, group: ConsumerGroup, now_ms: int, out: Outcome) -> ClassicGroup:
-        if group.members:
-            raise InconsistentProtocol(f"group {group.id} has members of the consumer protocol")
+        """It is empty: nothing but its offsets stays."""
         self._recorder(out)(ConsumerGroupDeleted(group.id))
         classic = self._classic_group(group.id)
         classic.since_ms = now_ms
@@ -306,23 +313,55 @@ class Coordinator:
         if not beat.member_id:
             beat = replace(beat, member_id=MemberId(self._new_member_suffix()))
         reply = group.heartbeat(beat, view, now_ms, record)
-        if not group.members:
-            self._look_after(group, now_ms)
+        if beat.epoch < 0:
+            self._after_removal(group, now_ms, out)
         return reply
 
     def _become_consumer(
         self, beat: ConsumerHeartbeat, group: ClassicGroup | None, now_ms: int, out: Outcome
     ) -> ConsumerGroup:
         if beat.epoch != 0:
+            if group is None and beat.epoch > 0:
+                raise UnknownGroup(f"Consumer group {beat.group_id} not found.")
             why = "not found" if group is None else "is not a consumer group"
             raise UnknownGroup(f"Group {beat.group_id} {why}.")
+        record = self._recorder(out)
         if group is not None and group.state is not GroupState.EMPTY:
-            raise UnknownGroup(f"Group {beat.group_id} is not a consumer group.")
-        if group is not None and group.stored is not None:
-            self._recorder(out)(GroupDeleted(group.id))
+            facts = migration.upgrade(group, self._settings.max_members, self._topics.view())
+            group.call_off(out)
+            for fact in facts:
+                record(fact)
+        elif group is not None and group.stored is not None:
+            record(GroupDeleted(group.id))
         consumer = self._consumer_group(beat.group_id)
+        consumer.restart_sessions(now_ms)
         self._look_after(consumer, now_ms)
         return consumer
+
+    def _join_consumer_group(self, group: ConsumerGroup, join: Join, now_ms: int, out: Outcome) -> None:
+        def new_member_id() -> MemberId:
+            return MemberId(
+                f"{join.client_id if join.instance_id is None else join.instance_id}-{self._new_member_suffix()}"
+            )
+
+        reply = classic_members.join(
+            group, join, self._settings, new_member_id, self._topics.view(), now_ms, self._recorder(out)
+        )
+        out.answer(join.ticket, reply)
+        self._after_removal(group, now_ms, out)
+
+    def _after_removal(self, group: ConsumerGroup, now_ms: int, out: Outcome) -> None:
+        """Somebody went: where only members of the classic protocol are left, it is a classic group again."""
+        if not migration.is_all_classic(group):
+            self._look_after(group, now_ms)
+            return
+        joins = list(migration.joins_of(group))
+        for fact in migration.downgrade(group, self._topics.view(), now_ms):
+            self._recorder(out)(fact)
+        classic = self._classic_group(group.id)
+        classic.know_protocols(joins)
+        classic.restart_sessions(now_ms)
+        classic.start_rebalance(now_ms, out)
 
     def _describe_consumer(self, describe: DescribeConsumerGroup) -> ConsumerGroupDescription:
         group = self._groups.get(describe.group_id)
@@ -337,8 +376,11 @@ class Coordinator:
         _check_group_id(leave.group_id)
         group = self._groups.get(leave.group_id)
         errors: Iterable[TrunklineError | None]
-        if not isinstance(group, ClassicGroup):
-            errors = [UnknownMember(f"there is no classic group {leave.group_id}") for _ in leave.members]
+        if group is None:
+            errors = [UnknownMember(f"there is no group {leave.group_id}") for _ in leave.members]
+        elif isinstance(group, ConsumerGroup):
+            errors = classic_members.leave(group, leave.members, self._topics.view(), now_ms, self._recorder(out))
+            self._after_removal(group, now_ms, out)
         else:
             errors = group.leave(leave.members, now_ms, out)
         return LeaveReply(
@@ -352,7 +394,7 @@ class Coordinator:
 
     def _commit(self, commit: CommitOffsets, now_ms: int, out: Outcome) -> Reply:
         group = self._groups.get(commit.group_id)
-        committing.check_commit(group, commit, now_ms)
+        committing.check_commit(group, commit, self._topics.view(), now_ms)
         reply = committing.commit_offsets(commit, self._settings, now_ms, self._recorder(out))
         if out.facts:
             retention_ms = self._settings.offsets_retention_ms if commit.retention_ms is None else commit.retention_ms
@@ -403,7 +445,8 @@ class Coordinator:
     def _describe(self, describe: DescribeGroup) -> GroupDescription:
         group = self._groups.get(describe.group_id)
         if not isinstance(group, ClassicGroup):
-            return GroupDescription(describe.group_id, GroupState.DEAD, "", "", ())
+            reason = "" if group is None else f"Group {group.id} is not a classic group."
+            return GroupDescription(describe.group_id, GroupState.DEAD, "", "", (), reason)
         protocol = group.protocol if group.state is GroupState.STABLE else None
         members = tuple(
             DescribedMember(

@@ -192,7 +192,7 @@ class _Parser:
         return found
 
     def _bad(self, why: str) -> InvalidPattern:
-        return InvalidPattern(f"{why} at {self._at} in {self._text!r}")
+        return InvalidPattern(f"{why} at {self._at}")
 
     def _peek(self, ahead: str) -> bool:
         if self._text.startswith(ahead, self._at):

@@ -52,7 +52,7 @@ class TopicView:
         self.matching(pattern)
         usable, _ = self._matches[pattern]
         if isinstance(usable, InvalidPattern):
-            raise usable
+            raise InvalidPattern(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {usable}.")
 
     def matching(self, pattern: str) -> frozenset[str]:
         """Names of topics, found once per view; only names that are new are tried. None for one that is not usable."""
@@ -76,11 +76,12 @@ class TopicView:
 
     def digest(self, names: Iterable[str]) -> int:
         """A number that changes whenever something about these topics does; the same after a restart."""
+        topics = [self.topics[name] for name in sorted(names) if name in self.topics]
+        if not topics:
+            return NO_DIGEST
         hashed = blake2b(digest_size=8)
-        for name in sorted(names):
-            topic = self.topics.get(name)
-            if topic is not None:
-                hashed.update(topic.id + struct.pack(">i", topic.partitions))
+        for topic in topics:
+            hashed.update(topic.id + struct.pack(">i", topic.partitions))
         return int.from_bytes(hashed.digest(), "big", signed=True)
 
 

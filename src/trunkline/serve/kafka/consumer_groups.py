@@ -13,7 +13,7 @@ from typing import Final, cast
 from trunkline.coordination import commands as ask
 from trunkline.coordination.commands import Ticket
 from trunkline.coordination.consumer_facts import ConsumerMember
-from trunkline.coordination.partitions import Partitions, of
+from trunkline.coordination.partitions import Partitions, of, together
 from trunkline.model.errors import TrunklineError
 from trunkline.model.ids import GroupId, MemberId, TopicId
 from trunkline.serve.kafka.call import Call
@@ -114,7 +114,7 @@ def _member(call: Call, member: ConsumerMember) -> Member:
         client_host=member.client_host,
         subscribed_topic_names=list(member.topics),
         subscribed_topic_regex=member.pattern or "",
-        assignment=_described(call, member.assigned),
+        assignment=_described(call, together(member.assigned, member.revoking)),
         target_assignment=_described(call, member.target),
         member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     )
