@@ -102,6 +102,8 @@ class Settings:
     max_open_files: int = 500
     retention_check_ms: int = 300_000
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_session_timeout_ms: int = 45_000
 
     def listeners(self) -> dict[str, Address]:
         """Protocol to address, of those that are not off."""
@@ -332,6 +334,20 @@ OPTIONS: Final = (
         "how long an empty group's offsets are kept (default: 604800000, 7 days)",
         "MS",
         _number(1, _LONG_MAX),
+        tuning=True,
+    ),
+    Option(
+        "consumer_heartbeat_interval_ms",
+        "how often members of groups of type consumer heartbeat (default: 5000)",
+        "MS",
+        _number(1, _INT_MAX),
+        tuning=True,
+    ),
+    Option(
+        "consumer_session_timeout_ms",
+        "after which silence they are removed (default: 45000)",
+        "MS",
+        _number(1, _INT_MAX),
         tuning=True,
     ),
 )
