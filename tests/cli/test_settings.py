@@ -123,6 +123,8 @@ def test_every_setting_has_a_flag_a_variable_and_a_key(tmp_path: Path) -> None:
         "retention_check_ms": "10",
         "offsets_retention_ms": "11",
         "min_session_timeout_ms": "12",
+        "consumer_heartbeat_interval_ms": "12",
+        "consumer_session_timeout_ms": "13",
     }
     assert texts.keys() == set(Settings.__dataclass_fields__) == {option.name for option in OPTIONS}
     by_flag = load(texts, {})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -37,7 +37,8 @@ from trunkline.coordination.commands import (
 from trunkline.coordination.coordinator import Coordinator
 from trunkline.coordination.facts import Committed, Fact, decode, encode
 from trunkline.model.errors import MemberIdRequired, TrunklineError
-from trunkline.model.ids import Epoch, GroupId, MemberId, Offset
+from trunkline.model.ids import Epoch, GroupId, MemberId, Offset, TopicId
+from trunkline.model.topic import Topic, TopicConfig
 
 G = GroupId("readers")
 START_MS = 1_700_000_000_000
@@ -62,6 +63,24 @@ class Me:
     instance: str | None = None
 
 
+class FakeTopics:
+    """Topics as a test sets them. Ids are made from a count, so one made again has another id."""
+
+    def __init__(self) -> None:
+        self.image: Mapping[str, Topic] = {}
+        self._made = 0
+
+    def set(self, name: str, partitions: int) -> TopicId:
+        old = self.image.get(name)
+        self._made += old is None
+        topic_id = TopicId(self._made.to_bytes(16, "big")) if old is None else old.id
+        self.image = {**self.image, name: Topic(name, topic_id, partitions, TopicConfig())}
+        return topic_id
+
+    def delete(self, name: str) -> None:
+        self.image = {one: topic for one, topic in self.image.items() if one != name}
+
+
 class Desk:
     def __init__(self, settings: GroupSettings | None = None) -> None:
         self.settings = settings or GroupSettings()
@@ -70,10 +89,11 @@ class Desk:
         self.answers: dict[Ticket, Reply | TrunklineError] = {}
         self._tickets = itertools.count(1)
         self._suffixes = itertools.count(1)
+        self.topics = FakeTopics()
         self.coordinator = self._new_coordinator()
 
     def _new_coordinator(self) -> Coordinator:
-        return Coordinator(self.settings, lambda: f"id{next(self._suffixes)}")
+        return Coordinator(self.settings, lambda: f"id{next(self._suffixes)}", self.topics)
 
     # ── commands ────────────────────────────────────────────────────────────────────────────────
 

@@ -37,6 +37,7 @@ class Worker:
             "error_cb": lambda error: self.complaints.append(str(error)),
             **(config or {}),
         }
+        settings = {name: value for name, value in settings.items() if value is not None}
         self._consumer = Consumer(settings, logger=logging.getLogger("tests.worker"))
         self._consumer.subscribe([topic])
         self._thread = threading.Thread(target=self._run)

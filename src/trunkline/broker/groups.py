@@ -42,7 +42,7 @@ class Groups:
         self, settings: GroupSettings, new_member_suffix: Callable[[], str], topics: Topics, now_ms: Callable[[], int]
     ) -> None:
         self.settings = settings
-        self._coordinator = Coordinator(settings, new_member_suffix)
+        self._coordinator = Coordinator(settings, new_member_suffix, topics)
         self._now_ms = now_ms
         self._tickets = count(1)
         self._waiting: dict[Ticket, asyncio.Future[Reply]] = {}

@@ -215,6 +215,22 @@ class ClassicGroup:
         elif self._initial_delay_left_ms is None and self.roster.all_joined:
             self._complete_join(now_ms, out)
 
+    def know_protocols(self, joins: Iterable[Join]) -> None:
+        """All protocols that its members can follow, where the fact that made it has only one."""
+        for join in joins:
+            member = self.roster.get(join.member_id)
+            if member is not None:
+                self.roster.update(member, join)
+
+    def start_rebalance(self, now_ms: int, out: Outcome) -> None:
+        self._rebalance(now_ms, out)
+
+    def call_off(self, out: Outcome) -> None:
+        """Whoever waits is told to join again: the group is about to be of another type."""
+        for member in self.roster:
+            for ticket in (self.roster.take_join(member), self.roster.take_sync(member)):
+                out.answer(ticket, RebalanceInProgress(f"group {self.id} rebalances: join again"))
+
     def _prepare(self, now_ms: int, out: Outcome) -> None:
         from_empty = self.state is GroupState.EMPTY
         if self.state is GroupState.COMPLETING_REBALANCE:

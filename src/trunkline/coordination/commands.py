@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NewType
 
+from trunkline.coordination.consumer_facts import ConsumerMember
 from trunkline.coordination.facts import Committed, Fact
+from trunkline.coordination.partitions import Partitions
 from trunkline.model import limits
 from trunkline.model.errors import TrunklineError
 from trunkline.model.ids import Epoch, GroupId, MemberId, Offset
@@ -20,6 +22,10 @@ Ticket = NewType("Ticket", int)
 
 NEW_MEMBER: Final = MemberId("")
 """The member id of one that has none yet."""
+
+LEAVES: Final = -1
+LEAVES_FOR_A_WHILE: Final = -2
+"""Epochs of the last heartbeat of a member; with the second one a static member says that it comes back."""
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Ways to assign that a member can follow, the one it likes best first, each with its subscription for it."""
@@ -31,6 +37,8 @@ class GroupState(Enum):
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
     DEAD = "Dead"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,11 @@ class GroupSettings:
     expiry_check_ms: int = 600_000
     """At most so often is a group searched for expired offsets; so long an empty group without offsets is kept."""
     max_offset_metadata_bytes: int = limits.MAX_OFFSET_METADATA_BYTES
+    consumer_heartbeat_interval_ms: int = 5_000
+    """What members of groups of type "consumer" are told."""
+    consumer_waiting_interval_ms: int = 500
+    """What they are told while they wait for partitions that others are giving up."""
+    consumer_session_timeout_ms: int = 45_000
 
 
 # ── membership ──────────────────────────────────────────────────────────────────────────────────
@@ -152,6 +165,75 @@ class LeaveReply:
     results: tuple[LeaveResult, ...]
 
 
+# ── groups of type "consumer" ───────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHeartbeat:
+    """What is None has not changed since the last one. Epoch 0 joins, -1 and -2 leave."""
+
+    ticket: Ticket
+    group_id: GroupId
+    member_id: MemberId
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    assignor: str | None = None
+    owned: Partitions | None = None
+    client_id: str = ""
+    client_host: str = ""
+    must_have_id: bool = True
+    """The member makes its id itself; older clients are given one."""
+
+    @property
+    def says_nothing_new(self) -> bool:
+        return (
+            self.topics is None
+            and self.pattern is None
+            and self.rebalance_timeout_ms is None
+            and self.assignor is None
+            and self.rack_id is None
+            and self.epoch != 0
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """It says all, as after an error: it is not sure of what it was told."""
+        return (
+            self.rebalance_timeout_ms is not None
+            and (self.topics is not None or self.pattern is not None)
+            and self.owned is not None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHeartbeatReply:
+    member_id: MemberId
+    epoch: int
+    interval_ms: int
+    assignment: Partitions | None = None
+    """None: as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConsumerGroup:
+    ticket: Ticket
+    group_id: GroupId
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupDescription:
+    group_id: GroupId
+    state: GroupState
+    epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: tuple[ConsumerMember, ...]
+
+
 # ── committed offsets ───────────────────────────────────────────────────────────────────────────
 
 
@@ -192,6 +274,9 @@ class FetchOffsets:
     group_id: GroupId
     topics: tuple[tuple[str, tuple[int, ...]], ...] | None = None
     """None asks for all that the group has."""
+    member_id: MemberId | None = None
+    epoch: int = -1
+    """Who asks, where it says so: a member in the wrong epoch may not read on from what it finds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +338,8 @@ class GroupDescription:
     protocol_type: str
     protocol: str
     members: tuple[DescribedMember, ...]
+    reason: str = ""
+    """Why it is said to be Dead, where it is not simply missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +375,8 @@ Command = (
     | DeleteGroups
     | DescribeGroup
     | ListGroups
+    | ConsumerHeartbeat
+    | DescribeConsumerGroup
 )
 Reply = (
     JoinReply
@@ -300,6 +389,8 @@ Reply = (
     | DeleteGroupsReply
     | GroupDescription
     | GroupList
+    | ConsumerHeartbeatReply
+    | ConsumerGroupDescription
 )
 
 

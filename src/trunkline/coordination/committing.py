@@ -21,8 +21,10 @@ from trunkline.coordination.commands import (
     OffsetToCommit,
     PartitionResults,
 )
+from trunkline.coordination.consumer_group import ConsumerGroup
 from trunkline.coordination.facts import Committed, OffsetCommitted, OffsetDeleted
 from trunkline.coordination.subscription import CONSUMER, topics_of_all
+from trunkline.coordination.topic_view import TopicView
 from trunkline.model.errors import (
     GroupNotEmpty,
     GroupSubscribed,
@@ -31,11 +33,13 @@ from trunkline.model.errors import (
     UnknownGroup,
     UnknownMember,
 )
+from trunkline.model.ids import MemberId
 
 OffsetFact = OffsetCommitted | OffsetDeleted
+Group = ClassicGroup | ConsumerGroup
 
 
-def check_commit(group: ClassicGroup | None, commit: CommitOffsets, now_ms: int) -> None:
+def check_commit(group: Group | None, commit: CommitOffsets, view: TopicView, now_ms: int) -> None:
     """Raises unless this member may commit now. A member's commit shows that it lives."""
     if commit.generation < 0 and (group is None or group.state is GroupState.EMPTY):
         return
@@ -43,10 +47,28 @@ def check_commit(group: ClassicGroup | None, commit: CommitOffsets, now_ms: int)
         raise UnknownGroup(f"there is no group {commit.group_id}")
     if commit.generation < 0 and not commit.member_id and commit.instance_id is None:
         raise UnknownMember(f"group {group.id} has members: only they may commit, with their ids and generation")
+    if isinstance(group, ConsumerGroup):
+        _check_consumer_commit(group, commit, view, now_ms)
+        return
     member = group.active(commit.member_id, commit.instance_id, commit.generation)
     if group.state is GroupState.COMPLETING_REBALANCE:
         raise RebalanceInProgress(f"group {group.id} rebalances: fetch the assignment before committing")
     group.touch(member, now_ms)
+
+
+def _check_consumer_commit(group: ConsumerGroup, commit: CommitOffsets, view: TopicView, now_ms: int) -> None:
+    """A commit may be on its way while its member gets a new epoch: it counts for what the member had before too."""
+    pairs = (
+        (view.topics[name].id, one.partition)
+        for name, offsets in commit.topics
+        if name in view.topics
+        for one in offsets
+    )
+    if group.had_since(commit.member_id, commit.generation, pairs):
+        return
+    committer = group.committer(commit.member_id, commit.generation)
+    if committer.classic is not None:
+        group.touch(committer, now_ms)
 
 
 def commit_offsets(
@@ -73,11 +95,13 @@ def commit_offsets(
     )
 
 
-def fetch_offsets(group: ClassicGroup | None, fetch: FetchOffsets) -> FetchReply:
+def fetch_offsets(group: Group | None, fetch: FetchOffsets) -> FetchReply:
     if group is None:
         return FetchReply(
             tuple((topic, tuple((partition, None) for partition in asked)) for topic, asked in fetch.topics or ())
         )
+    if isinstance(group, ConsumerGroup) and not (fetch.member_id is None and fetch.epoch < 0):
+        group.committer(fetch.member_id or MemberId(""), fetch.epoch)
     offsets = group.offsets
     if fetch.topics is None:
         return FetchReply(tuple((topic, tuple(offsets.of(topic).items())) for topic in offsets.topics()))
@@ -90,13 +114,13 @@ def fetch_offsets(group: ClassicGroup | None, fetch: FetchOffsets) -> FetchReply
 
 
 def delete_offsets(
-    group: ClassicGroup | None, delete: DeleteOffsets, record: Callable[[OffsetFact], None]
+    group: Group | None, delete: DeleteOffsets, view: TopicView, record: Callable[[OffsetFact], None]
 ) -> DeleteOffsetsReply:
     if group is None:
         raise UnknownGroup(f"there is no group {delete.group_id}")
     if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
         raise GroupNotEmpty(f"group {group.id} has members: what they read is not known, so its offsets stay")
-    is_read = _is_read_in(group)
+    is_read = _is_read_in(group, view)
     results: PartitionResults = ()
     for topic, partitions in delete.topics:
         if is_read(topic):
@@ -109,8 +133,10 @@ def delete_offsets(
     return DeleteOffsetsReply(results)
 
 
-def _is_read_in(group: ClassicGroup) -> Callable[[str], bool]:
+def _is_read_in(group: Group, view: TopicView) -> Callable[[str], bool]:
     """Whether a topic is one that members read. If that cannot be known, consumers are taken to read all."""
+    if isinstance(group, ConsumerGroup):
+        return group.subscribed(view).__contains__
     if group.protocol_type != CONSUMER:
         return lambda topic: False
     if len(group.roster) and group.protocol is None:
@@ -119,12 +145,12 @@ def _is_read_in(group: ClassicGroup) -> Callable[[str], bool]:
     return (lambda topic: True) if topics is None else topics.__contains__
 
 
-def delete_all_offsets(group: ClassicGroup, record: Callable[[OffsetFact], None]) -> None:
+def delete_all_offsets(group: Group, record: Callable[[OffsetFact], None]) -> None:
     for topic, partition, _ in group.offsets:
         record(OffsetDeleted(group.id, topic, partition))
 
 
-def forget_topic(group: ClassicGroup, topic: str, record: Callable[[OffsetFact], None]) -> bool:
+def forget_topic(group: Group, topic: str, record: Callable[[OffsetFact], None]) -> bool:
     """Whether there was something to forget."""
     partitions = list(group.offsets.of(topic))
     for partition in partitions:
@@ -133,15 +159,15 @@ def forget_topic(group: ClassicGroup, topic: str, record: Callable[[OffsetFact],
 
 
 def expire_offsets(
-    group: ClassicGroup, settings: GroupSettings, now_ms: int, record: Callable[[OffsetFact], None]
+    group: Group, settings: GroupSettings, now_ms: int, view: TopicView, record: Callable[[OffsetFact], None]
 ) -> int | None:
     """Deletes what has expired. When the next offset will, as things stand; None: not before something changes."""
-    if group.state not in (GroupState.EMPTY, GroupState.STABLE):
+    if group.state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
         return None
     if group.state is GroupState.STABLE and group.protocol_type != CONSUMER:
         return None
     since_empty_ms = group.since_ms if group.state is GroupState.EMPTY and group.protocol_type is not None else None
-    is_read = _is_read_in(group)
+    is_read = _is_read_in(group, view)
     next_ms: int | None = None
     for topic, partition, committed in group.offsets:
         if is_read(topic):

@@ -24,14 +24,18 @@ from dataclasses import replace
 from sys import intern
 from typing import Final
 
-from trunkline.coordination import committing
+from trunkline.coordination import classic_members, committing, migration
 from trunkline.coordination.classic import ClassicGroup
 from trunkline.coordination.commands import (
     Command,
     CommitOffsets,
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatReply,
     DeleteGroups,
     DeleteGroupsReply,
     DeleteOffsets,
+    DescribeConsumerGroup,
     DescribedMember,
     DescribeGroup,
     FetchOffsets,
@@ -51,8 +55,17 @@ from trunkline.coordination.commands import (
     Reply,
     Sync,
 )
+from trunkline.coordination.committing import Group
+from trunkline.coordination.consumer_facts import (
+    ConsumerGroupDeleted,
+    ConsumerGroupStored,
+    ConsumerMember,
+    ConsumerMemberDeleted,
+)
+from trunkline.coordination.consumer_group import ConsumerGroup, check_heartbeat
 from trunkline.coordination.deadlines import Deadlines, Key, Timeout
 from trunkline.coordination.facts import Fact, GroupDeleted, GroupStored, OffsetCommitted, OffsetDeleted
+from trunkline.coordination.topic_view import NoTopics, TopicSource, TopicWatch
 from trunkline.model.errors import (
     GroupNotEmpty,
     InconsistentProtocol,
@@ -62,18 +75,21 @@ from trunkline.model.errors import (
     UnknownGroup,
     UnknownMember,
 )
-from trunkline.model.ids import GroupId
+from trunkline.model.ids import GroupId, MemberId
 
 _LATE_MS: Final = 1_000
 _GRACE_MS: Final = 5_000
-_TIMES_OF_MEMBERS: Final = frozenset((Timeout.SESSION, Timeout.JOIN, Timeout.SYNC))
+_TIMES_OF_MEMBERS: Final = frozenset((Timeout.SESSION, Timeout.JOIN, Timeout.SYNC, Timeout.REVOKE))
 
 
 class Coordinator:
-    def __init__(self, settings: GroupSettings, new_member_suffix: Callable[[], str]) -> None:
+    def __init__(
+        self, settings: GroupSettings, new_member_suffix: Callable[[], str], topics: TopicSource | None = None
+    ) -> None:
         self._settings = settings
         self._new_member_suffix = new_member_suffix
-        self._groups: dict[GroupId, ClassicGroup] = {}
+        self._topics = TopicWatch(topics or NoTopics())
+        self._groups: dict[GroupId, Group] = {}
         self._deadlines = Deadlines()
 
     # ── commands and time ───────────────────────────────────────────────────────────────────────
@@ -97,13 +113,18 @@ class Coordinator:
                 return self._heartbeat(command, now_ms)
             case CommitOffsets():
                 return self._commit(command, now_ms, out)
+            case ConsumerHeartbeat():
+                return self._consumer_heartbeat(command, now_ms, out)
             case FetchOffsets():
                 return committing.fetch_offsets(self._groups.get(command.group_id), command)
             case Join():
                 self._join(command, now_ms, out)
                 return None
             case Sync():
-                self._with_members(command.group_id).sync(command, now_ms, out)
+                group = self._with_members(command.group_id)
+                if isinstance(group, ConsumerGroup):
+                    return classic_members.sync(group, command, self._topics.view(), now_ms)
+                group.sync(command, now_ms, out)
                 return None
             case Leave():
                 return self._leave(command, now_ms, out)
@@ -113,6 +134,8 @@ class Coordinator:
                 return self._delete_groups(command, out)
             case DescribeGroup():
                 return self._describe(command)
+            case DescribeConsumerGroup():
+                return self._describe_consumer(command)
             case ListGroups():
                 return self._list(command)
 
@@ -127,6 +150,10 @@ class Coordinator:
                 continue
             if key.timeout is Timeout.EXPIRY:
                 self._expire(group, now_ms, out)
+            elif isinstance(group, ConsumerGroup):
+                if group.is_late(key.timeout, key.member_id):
+                    group.remove((key.member_id,), self._topics.view(), now_ms, self._recorder(out))
+                    self._after_removal(group, now_ms, out)
             else:
                 group.time_is_up(key.timeout, key.member_id, now_ms, out)
         return out
@@ -153,11 +180,18 @@ class Coordinator:
                 if group is not None:
                     group.offsets.replay(fact)
             case GroupStored():
-                self._group(fact.group_id).replay(fact)
-            case GroupDeleted():
-                group = self._groups.pop(fact.group_id, None)
-                if group is not None:
-                    group.forget_deadlines()
+                self._classic_group(fact.group_id).replay(fact)
+            case ConsumerGroupStored() | ConsumerMember():
+                self._consumer_group(fact.group_id).replay(fact)
+            case ConsumerMemberDeleted():
+                group = self._groups.get(fact.group_id)
+                if isinstance(group, ConsumerGroup):
+                    group.replay(fact)
+            case GroupDeleted() | ConsumerGroupDeleted():
+                group = self._groups.get(fact.group_id)
+                kind = ClassicGroup if isinstance(fact, GroupDeleted) else ConsumerGroup
+                if isinstance(group, kind):
+                    self._forget(group)
 
     def loaded(self, now_ms: int) -> None:
         """All facts were replayed: from now on members have a session's time to be heard of again."""
@@ -170,7 +204,9 @@ class Coordinator:
         """The fewest facts that say it all. A group that is neither stored nor has offsets does not last."""
         facts: list[Fact] = []
         for group in self._groups.values():
-            if group.stored is not None:
+            if isinstance(group, ConsumerGroup):
+                facts += group.snapshot()
+            elif group.stored is not None:
                 facts.append(group.stored)
             facts += [OffsetCommitted(group.id, topic, partition, one) for topic, partition, one in group.offsets]
         return facts
@@ -182,12 +218,39 @@ class Coordinator:
 
         return record
 
-    def _group(self, group_id: GroupId) -> ClassicGroup:
+    def _group(self, group_id: GroupId) -> Group:
+        """The group, of whatever type. One that only offsets were committed for is a classic one without members."""
+        return self._groups.get(group_id) or self._classic_group(group_id)
+
+    def _classic_group(self, group_id: GroupId) -> ClassicGroup:
         group = self._groups.get(group_id)
-        if group is None:
-            group_id = GroupId(intern(group_id))
-            group = self._groups[group_id] = ClassicGroup(group_id, self._settings, self._deadlines)
-        return group
+        if isinstance(group, ClassicGroup):
+            return group
+        fresh = ClassicGroup(GroupId(intern(group_id)), self._settings, self._deadlines)
+        self._take_over(group, fresh)
+        return fresh
+
+    def _consumer_group(self, group_id: GroupId) -> ConsumerGroup:
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        fresh = ConsumerGroup(GroupId(intern(group_id)), self._settings, self._deadlines)
+        self._take_over(group, fresh)
+        return fresh
+
+    def _take_over(self, before: Group | None, after: Group) -> None:
+        """A group of another type in the place of one, with its offsets."""
+        if before is not None:
+            before.forget_deadlines()
+            after.offsets = before.offsets
+        self._groups[after.id] = after
+
+    def _forget(self, group: Group) -> None:
+        """Its members and its type. Where it still has offsets it is about to become a group of another type."""
+        group.forget_deadlines()
+        del self._groups[group.id]
+        if group.offsets:
+            self._classic_group(group.id).offsets = group.offsets
 
     # ── membership ──────────────────────────────────────────────────────────────────────────────
 
@@ -204,23 +267,110 @@ class Coordinator:
         if group is None:
             if join.member_id:
                 raise UnknownMember(f"there is no group {join.group_id}: join again without a member id")
-            group = self._group(join.group_id)
+            group = self._classic_group(join.group_id)
             group.since_ms = now_ms
             self._look_after(group, now_ms)
+        if isinstance(group, ConsumerGroup):
+            if group.members:
+                self._join_consumer_group(group, _tidy(join), now_ms, out)
+                return
+            group = self._become_classic(group, now_ms, out)
         group.join(_tidy(join), self._new_member_suffix, now_ms, out)
 
     def _heartbeat(self, heartbeat: Heartbeat, now_ms: int) -> HeartbeatReply:
         group = self._with_members(heartbeat.group_id)
+        if isinstance(group, ConsumerGroup):
+            return classic_members.heartbeat(group, heartbeat, now_ms)
         member = group.active(heartbeat.member_id, heartbeat.instance_id, heartbeat.generation)
         group.heartbeat(member, now_ms)
         return HeartbeatReply()
 
-    def _with_members(self, group_id: GroupId) -> ClassicGroup:
+    def _with_members(self, group_id: GroupId) -> Group:
         _check_group_id(group_id)
         group = self._groups.get(group_id)
         if group is None:
             raise UnknownMember(f"there is no group {group_id}: join again without a member id")
         return group
+
+    def _become_classic(self, group: ConsumerGroup, now_ms: int, out: Outcome) -> ClassicGroup:
+        """It is empty: nothing but its offsets stays."""
+        self._recorder(out)(ConsumerGroupDeleted(group.id))
+        classic = self._classic_group(group.id)
+        classic.since_ms = now_ms
+        self._look_after(classic, now_ms)
+        return classic
+
+    # ── groups of type "consumer" ───────────────────────────────────────────────────────────────
+
+    def _consumer_heartbeat(self, beat: ConsumerHeartbeat, now_ms: int, out: Outcome) -> ConsumerHeartbeatReply:
+        check_heartbeat(beat)
+        view, record = self._topics.view(), self._recorder(out)
+        if beat.pattern:
+            view.check(beat.pattern)
+        group = self._groups.get(beat.group_id)
+        if not isinstance(group, ConsumerGroup):
+            group = self._become_consumer(beat, group, now_ms, out)
+        if not beat.member_id:
+            beat = replace(beat, member_id=MemberId(self._new_member_suffix()))
+        reply = group.heartbeat(beat, view, now_ms, record)
+        if beat.epoch < 0:
+            self._after_removal(group, now_ms, out)
+        return reply
+
+    def _become_consumer(
+        self, beat: ConsumerHeartbeat, group: ClassicGroup | None, now_ms: int, out: Outcome
+    ) -> ConsumerGroup:
+        if beat.epoch != 0:
+            if group is None and beat.epoch > 0:
+                raise UnknownGroup(f"Consumer group {beat.group_id} not found.")
+            why = "not found" if group is None else "is not a consumer group"
+            raise UnknownGroup(f"Group {beat.group_id} {why}.")
+        record = self._recorder(out)
+        if group is not None and group.state is not GroupState.EMPTY:
+            facts = migration.upgrade(group, self._settings.max_members, self._topics.view())
+            group.call_off(out)
+            for fact in facts:
+                record(fact)
+        elif group is not None and group.stored is not None:
+            record(GroupDeleted(group.id))
+        consumer = self._consumer_group(beat.group_id)
+        consumer.restart_sessions(now_ms)
+        self._look_after(consumer, now_ms)
+        return consumer
+
+    def _join_consumer_group(self, group: ConsumerGroup, join: Join, now_ms: int, out: Outcome) -> None:
+        def new_member_id() -> MemberId:
+            return MemberId(
+                f"{join.client_id if join.instance_id is None else join.instance_id}-{self._new_member_suffix()}"
+            )
+
+        reply = classic_members.join(
+            group, join, self._settings, new_member_id, self._topics.view(), now_ms, self._recorder(out)
+        )
+        out.answer(join.ticket, reply)
+        self._after_removal(group, now_ms, out)
+
+    def _after_removal(self, group: ConsumerGroup, now_ms: int, out: Outcome) -> None:
+        """Somebody went: where only members of the classic protocol are left, it is a classic group again."""
+        if not migration.is_all_classic(group):
+            self._look_after(group, now_ms)
+            return
+        joins = list(migration.joins_of(group))
+        for fact in migration.downgrade(group, self._topics.view(), now_ms):
+            self._recorder(out)(fact)
+        classic = self._classic_group(group.id)
+        classic.know_protocols(joins)
+        classic.restart_sessions(now_ms)
+        classic.start_rebalance(now_ms, out)
+
+    def _describe_consumer(self, describe: DescribeConsumerGroup) -> ConsumerGroupDescription:
+        group = self._groups.get(describe.group_id)
+        if not isinstance(group, ConsumerGroup):
+            why = "not found" if group is None else "is not a consumer group"
+            raise UnknownGroup(f"Group {describe.group_id} {why}.")
+        return ConsumerGroupDescription(
+            group.id, group.state, group.epoch, group.assignment_epoch, group.assignor, tuple(group.members.values())
+        )
 
     def _leave(self, leave: Leave, now_ms: int, out: Outcome) -> LeaveReply:
         _check_group_id(leave.group_id)
@@ -228,6 +378,9 @@ class Coordinator:
         errors: Iterable[TrunklineError | None]
         if group is None:
             errors = [UnknownMember(f"there is no group {leave.group_id}") for _ in leave.members]
+        elif isinstance(group, ConsumerGroup):
+            errors = classic_members.leave(group, leave.members, self._topics.view(), now_ms, self._recorder(out))
+            self._after_removal(group, now_ms, out)
         else:
             errors = group.leave(leave.members, now_ms, out)
         return LeaveReply(
@@ -241,7 +394,7 @@ class Coordinator:
 
     def _commit(self, commit: CommitOffsets, now_ms: int, out: Outcome) -> Reply:
         group = self._groups.get(commit.group_id)
-        committing.check_commit(group, commit, now_ms)
+        committing.check_commit(group, commit, self._topics.view(), now_ms)
         reply = committing.commit_offsets(commit, self._settings, now_ms, self._recorder(out))
         if out.facts:
             retention_ms = self._settings.offsets_retention_ms if commit.retention_ms is None else commit.retention_ms
@@ -251,22 +404,23 @@ class Coordinator:
     def _delete_offsets(self, delete: DeleteOffsets, now_ms: int, out: Outcome) -> Reply:
         _check_group_id(delete.group_id)
         group = self._groups.get(delete.group_id)
-        reply = committing.delete_offsets(group, delete, self._recorder(out))
+        reply = committing.delete_offsets(group, delete, self._topics.view(), self._recorder(out))
         if group is not None:
             self._look_after(group, now_ms)
         return reply
 
-    def _look_after(self, group: ClassicGroup, now_ms: int) -> None:
+    def _look_after(self, group: Group, now_ms: int) -> None:
         """It may have nothing left to be kept for: see to it in a while."""
         if group.state is GroupState.EMPTY:
             self._deadlines.bring_forward(Key(group.id, Timeout.EXPIRY), now_ms + self._settings.expiry_check_ms)
 
-    def _expire(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
+    def _expire(self, group: Group, now_ms: int, out: Outcome) -> None:
         soonest_ms = now_ms + max(self._settings.expiry_check_ms, 1)
-        next_ms = committing.expire_offsets(group, self._settings, now_ms, self._recorder(out))
+        next_ms = committing.expire_offsets(group, self._settings, now_ms, self._topics.view(), self._recorder(out))
         empty = group.state is GroupState.EMPTY and not group.offsets
-        if empty and not group.roster.pending and group.since_ms + self._settings.expiry_check_ms <= now_ms:
-            self._recorder(out)(GroupDeleted(group.id))
+        pending = isinstance(group, ClassicGroup) and bool(group.roster.pending)
+        if empty and not pending and group.since_ms + self._settings.expiry_check_ms <= now_ms:
+            self._recorder(out)(_deletion(group))
         elif empty:
             self._deadlines.set(Key(group.id, Timeout.EXPIRY), soonest_ms)
         elif next_ms is not None:
@@ -282,16 +436,17 @@ class Coordinator:
         if group is None:
             return UnknownGroup(f"there is no group {group_id}")
         if group.state is not GroupState.EMPTY:
-            return GroupNotEmpty(f"group {group_id} has {len(group.roster)} members: they must leave first")
+            return GroupNotEmpty(f"group {group_id} has members: they must leave first")
         record = self._recorder(out)
         committing.delete_all_offsets(group, record)
-        record(GroupDeleted(group_id))
+        record(_deletion(group))
         return None
 
     def _describe(self, describe: DescribeGroup) -> GroupDescription:
         group = self._groups.get(describe.group_id)
-        if group is None:
-            return GroupDescription(describe.group_id, GroupState.DEAD, "", "", ())
+        if not isinstance(group, ClassicGroup):
+            reason = "" if group is None else f"Group {group.id} is not a classic group."
+            return GroupDescription(describe.group_id, GroupState.DEAD, "", "", (), reason)
         protocol = group.protocol if group.state is GroupState.STABLE else None
         members = tuple(
             DescribedMember(
@@ -309,15 +464,20 @@ class Coordinator:
     def _list(self, listing: ListGroups) -> GroupList:
         states = {state.strip().lower() for state in listing.states}
         types = {kind.strip().lower() for kind in listing.types}
-        if types and "classic" not in types:
-            return GroupList(())
-        return GroupList(
-            tuple(
-                ListedGroup(group.id, group.protocol_type or "", group.state)
-                for group in self._groups.values()
-                if not states or group.state.value.lower() in states
-            )
+        listed = (
+            ListedGroup(group.id, group.protocol_type or "", group.state, _type_of(group))
+            for group in self._groups.values()
+            if not types or _type_of(group) in types
         )
+        return GroupList(tuple(one for one in listed if not states or one.state.value.lower() in states))
+
+
+def _type_of(group: Group) -> str:
+    return "consumer" if isinstance(group, ConsumerGroup) else "classic"
+
+
+def _deletion(group: Group) -> Fact:
+    return ConsumerGroupDeleted(group.id) if isinstance(group, ConsumerGroup) else GroupDeleted(group.id)
 
 
 def _check_group_id(group_id: GroupId) -> None:

@@ -18,6 +18,7 @@ class Timeout(Enum):
     SESSION = "a member, or one that has only got its id, was not heard of"
     JOIN = "the wait for members to join is over"
     SYNC = "the wait for members to fetch their assignment is over"
+    REVOKE = "a member was to give up partitions"
     EXPIRY = "offsets may have expired"
 
 
@@ -127,8 +128,21 @@ class GroupTimers:
     def cancel_session(self, member_id: MemberId) -> None:
         self._deadlines.cancel(Key(self._group_id, Timeout.SESSION, member_id))
 
+    def set_member(self, timeout: Timeout, member_id: MemberId, at_ms: int) -> None:
+        self._deadlines.set(Key(self._group_id, timeout, member_id), at_ms)
+
+    def bring_forward_member(self, timeout: Timeout, member_id: MemberId, at_ms: int) -> None:
+        self._deadlines.bring_forward(Key(self._group_id, timeout, member_id), at_ms)
+
+    def cancel_member(self, timeout: Timeout, member_id: MemberId) -> None:
+        self._deadlines.cancel(Key(self._group_id, timeout, member_id))
+
+    def cancel_member_all(self, member_id: MemberId) -> None:
+        for timeout in (Timeout.SESSION, Timeout.REVOKE, Timeout.JOIN, Timeout.SYNC):
+            self.cancel_member(timeout, member_id)
+
     def cancel_all(self, member_ids: Iterable[MemberId]) -> None:
         for timeout in (Timeout.JOIN, Timeout.SYNC, Timeout.EXPIRY):
             self.cancel(timeout)
         for member_id in member_ids:
-            self.cancel_session(member_id)
+            self.cancel_member_all(member_id)

@@ -2,6 +2,7 @@
 
     key      group     1 | group id
              offset    2 | group id (int32 length, UTF-8) | topic (the same) | partition int32
+             groups of type "consumer": 3 and 4, see consumer_facts
     value    absent: deleted
              group     version 1 | protocol type? | generation int32 | protocol? | leader? | since_ms int64 |
                        int32 count × (member id | instance id? | client id | client host | session timeout int32 |
@@ -20,7 +21,9 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Final
 
-from trunkline.coordination.packing import Malformed, Reader, Writer, decode_text
+from trunkline.coordination import consumer_facts
+from trunkline.coordination.consumer_facts import ConsumerFact
+from trunkline.coordination.packing import Malformed, Reader, Writer, check_version, decode_text
 from trunkline.model.errors import CorruptLog
 from trunkline.model.ids import Epoch, GroupId, MemberId, Offset
 
@@ -81,7 +84,7 @@ class OffsetDeleted:
     partition: int
 
 
-Fact = GroupStored | GroupDeleted | OffsetCommitted | OffsetDeleted
+Fact = GroupStored | GroupDeleted | OffsetCommitted | OffsetDeleted | ConsumerFact
 
 _GROUP: Final = 1
 _OFFSET: Final = 2
@@ -102,6 +105,8 @@ def encode(fact: Fact) -> tuple[bytes, bytes | None]:
             return _group_key(group_id), _group_value(fact)
         case GroupDeleted(group_id):
             return _group_key(group_id), None
+        case _:
+            return consumer_facts.encode(fact)
 
 
 def decode(key: bytes, value: bytes | None) -> Fact:
@@ -123,6 +128,8 @@ def _decode(key: Reader, value: bytes | None) -> Fact:
         if value is None:
             return OffsetDeleted(group_id, topic, partition)
         return OffsetCommitted(group_id, topic, partition, _read_offset(value))
+    if kind in consumer_facts.KINDS:
+        return consumer_facts.decode(kind, key, value)
     raise Malformed(f"kind {kind} is not known here: was it written by a newer release?")
 
 
@@ -155,7 +162,7 @@ def _group_value(group: GroupStored) -> bytes:
 
 
 def _read_group(group_id: GroupId, value: Reader) -> GroupStored:
-    _check_version("group", value.uint8(), _GROUP_VERSION)
+    check_version("group", value.uint8(), _GROUP_VERSION)
     protocol_type = value.optional_text()
     generation = value.int32()
     protocol = value.optional_text()
@@ -215,7 +222,7 @@ def _offset_value(committed: Committed) -> bytes:
 
 def _read_offset(value: bytes) -> Committed:
     if value:
-        _check_version("offset", value[0], _OFFSET_VERSION)
+        check_version("offset", value[0], _OFFSET_VERSION)
     if len(value) < _OFFSET_VALUE.size:
         raise Malformed(f"an offset's value of {len(value)} bytes")
     _, offset, leader_epoch, committed_ms, expires_ms = _OFFSET_VALUE.unpack_from(value)
@@ -226,8 +233,3 @@ def _read_offset(value: bytes) -> Committed:
         committed_ms,
         None if expires_ms == _BY_RETENTION else expires_ms,
     )
-
-
-def _check_version(of: str, version: int, known: int) -> None:
-    if version != known:
-        raise Malformed(f"{of} version {version}, only {known} is known here: was it written by a newer release?")

@@ -48,6 +48,10 @@ class Reader:
         value: int = _INT64.unpack(self.take(8))[0]
         return value
 
+    def int32s(self) -> tuple[int, ...]:
+        count = self.count(4)
+        return struct.unpack(f">{count}i", self.take(4 * count))
+
     def count(self, smallest_bytes: int) -> int:
         """How many elements follow, of which each takes at least `smallest_bytes`."""
         count = self.int32()
@@ -82,6 +86,9 @@ class Writer:
     def int32(self, value: int) -> None:
         self._parts.append(_INT32.pack(value))
 
+    def int32s(self, values: tuple[int, ...]) -> None:
+        self._parts.append(struct.pack(f">i{len(values)}i", len(values), *values))
+
     def int64(self, value: int) -> None:
         self._parts.append(_INT64.pack(value))
 
@@ -109,3 +116,8 @@ def decode_text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as bad:
         raise Malformed(f"not UTF-8: {bad.reason}") from None
+
+
+def check_version(of: str, version: int, known: int) -> None:
+    if version != known:
+        raise Malformed(f"{of} version {version}, only {known} is known here: was it written by a newer release?")

@@ -220,6 +220,26 @@ class OffsetMetadataTooLarge(TrunklineError):
     pass
 
 
+class FencedMemberEpoch(TrunklineError):
+    """A member that is not in the epoch it says: it must give up its partitions and join again."""
+
+
+class StaleMemberEpoch(TrunklineError):
+    """A commit or fetch of offsets in an epoch that the member has left: it is to try again in its new one."""
+
+
+class UnreleasedInstance(TrunklineError):
+    """Another member has this group.instance.id and has not left."""
+
+
+class UnsupportedAssignor(TrunklineError):
+    pass
+
+
+class InvalidPattern(TrunklineError):
+    """A regular expression over topic names that cannot be used."""
+
+
 class NotCoordinator(TrunklineError):
     """Ask again who coordinates the group. Also the answer to a waiting request whose member has sent a newer one."""
 

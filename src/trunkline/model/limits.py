@@ -27,6 +27,10 @@ MAX_FETCH_BYTES: Final = 55 * 1024 * 1024
 MAX_COLD_FETCH_BYTES: Final = 16 * 1024 * 1024
 """The same for bytes that must be read from the disk: unlike those in the hot tail, each answer has its own copy."""
 MAX_GROUP_MEMBERS: Final = 10_000
+MAX_PATTERN_LENGTH: Final = 1_000
+"""Characters of a regular expression over topic names."""
+MAX_PATTERN_NODES: Final = 2_000
+"""How large it may become with its repetitions written out."""
 MAX_MESSAGE_ELEMENTS: Final = 100_000
 """Array elements and tagged fields of one message, all together: up to 200 bytes and 2 µs each to read."""
 

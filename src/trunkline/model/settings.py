@@ -106,6 +106,8 @@ class Settings:
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     accept_journal_cut: bool = False
     """Start although the journal is damaged, and lose what it held after the damage."""
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_session_timeout_ms: int = 45_000
 
     def listeners(self) -> dict[str, Address]:
         """Protocol to address, of those that are not off."""
@@ -349,6 +351,20 @@ OPTIONS: Final = (
         "accept_journal_cut",
         "start although the journal is damaged, and lose what it held after the damage",
         switch=True,
+        tuning=True,
+    ),
+    Option(
+        "consumer_heartbeat_interval_ms",
+        "how often members of groups of type consumer heartbeat (default: 5000)",
+        "MS",
+        _number(1, _INT_MAX),
+        tuning=True,
+    ),
+    Option(
+        "consumer_session_timeout_ms",
+        "after which silence they are removed (default: 45000)",
+        "MS",
+        _number(1, _INT_MAX),
         tuning=True,
     ),
 )

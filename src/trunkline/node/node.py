@@ -121,7 +121,10 @@ class Node:
             metadata, self._logs, default_partitions=settings.partitions, default_durability=settings.durability
         )
         group_settings = GroupSettings(
-            offsets_retention_ms=settings.offsets_retention_ms, min_session_timeout_ms=settings.min_session_timeout_ms
+            min_session_timeout_ms=settings.min_session_timeout_ms,
+            offsets_retention_ms=settings.offsets_retention_ms,
+            consumer_heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+            consumer_session_timeout_ms=settings.consumer_session_timeout_ms,
         )
         groups = Groups(group_settings, lambda: str(uuid.uuid4()), topics, now_ms)
         topics.on_deleted = groups.forget_topic

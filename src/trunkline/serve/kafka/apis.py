@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from trunkline.serve.kafka import (
     configs,
+    consumer_groups,
     fetch,
     groups,
     metadata,
@@ -46,6 +47,8 @@ _HANDLERS: Final[dict[ApiKey, Callable[..., Any]]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     ApiKey.OFFSET_DELETE: offsets.offset_delete,
     ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.consumer_group_describe,
 }
 
 _LISTED_MIN_VERSIONS: Final = {ApiKey.PRODUCE: 0}

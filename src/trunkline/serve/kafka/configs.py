@@ -119,6 +119,7 @@ def topic_config_rows(config: TopicConfig) -> Iterator[Row]:
 
 
 def _broker_rows(call: Call) -> Iterator[Row]:
+    groups = call.broker.groups.settings
     fixed: tuple[tuple[str, str, ConfigType], ...] = (
         ("advertised.listeners", f"PLAINTEXT://{call.host}:{call.port}", ConfigType.STRING),
         ("auto.create.topics.enable", str(call.broker.auto_create_topics).lower(), ConfigType.BOOLEAN),
@@ -126,7 +127,11 @@ def _broker_rows(call: Call) -> Iterator[Row]:
         ("default.replication.factor", "1", ConfigType.INT),
         ("delete.topic.enable", "true", ConfigType.BOOLEAN),
         ("fetch.max.bytes", str(MAX_FETCH_BYTES), ConfigType.INT),
-        ("group.coordinator.rebalance.protocols", "classic", ConfigType.LIST),
+        ("group.consumer.assignors", "uniform,range", ConfigType.LIST),
+        ("group.consumer.heartbeat.interval.ms", str(groups.consumer_heartbeat_interval_ms), ConfigType.INT),
+        ("group.consumer.migration.policy", "bidirectional", ConfigType.STRING),
+        ("group.consumer.session.timeout.ms", str(groups.consumer_session_timeout_ms), ConfigType.INT),
+        ("group.coordinator.rebalance.protocols", "classic,consumer", ConfigType.LIST),
         ("group.max.session.timeout.ms", str(call.broker.groups.settings.max_session_timeout_ms), ConfigType.INT),
         ("group.min.session.timeout.ms", str(call.broker.groups.settings.min_session_timeout_ms), ConfigType.INT),
         ("log.cleanup.policy", "delete", ConfigType.LIST),

@@ -58,8 +58,13 @@ class ErrorCode(IntEnum):
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     INVALID_RECORD = 87
     UNKNOWN_TOPIC_ID = 100
+    FENCED_MEMBER_EPOCH = 110
+    UNRELEASED_INSTANCE_ID = 111
+    UNSUPPORTED_ASSIGNOR = 112
+    STALE_MEMBER_EPOCH = 113
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
+    INVALID_REGULAR_EXPRESSION = 128
 
 
 MOST_TEXT: Final = 1_000
@@ -109,6 +114,11 @@ CODES: Final[Mapping[type[TrunklineError], ErrorCode]] = {
     errors.FencedInstance: ErrorCode.FENCED_INSTANCE_ID,
     errors.GroupFull: ErrorCode.GROUP_MAX_SIZE_REACHED,
     errors.OffsetMetadataTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    errors.FencedMemberEpoch: ErrorCode.FENCED_MEMBER_EPOCH,
+    errors.StaleMemberEpoch: ErrorCode.STALE_MEMBER_EPOCH,
+    errors.UnreleasedInstance: ErrorCode.UNRELEASED_INSTANCE_ID,
+    errors.UnsupportedAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
+    errors.InvalidPattern: ErrorCode.INVALID_REGULAR_EXPRESSION,
 }
 
 

@@ -203,7 +203,7 @@ def _describe(call: Call, group_id: str, operations: int) -> DescribedGroup:
     missing = group.state is GroupState.DEAD and call.version >= 6
     return DescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
-        error_message=f"Group {group_id} not found." if missing else None,
+        error_message=(group.reason or f"Group {group_id} not found.") if missing else None,
         group_id=group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type,

@@ -166,7 +166,7 @@ def _group(call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGro
             else:
                 asked.append((name, tuple(topic.partition_indexes)))
     try:
-        found = _fetch(call, group.group_id, None if asked is None else tuple(asked))
+        found = _fetch(call, group.group_id, None if asked is None else tuple(asked), group)
     except TrunklineError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=group_code_of(error))
     image = call.broker.topics.image
@@ -185,8 +185,15 @@ def _group(call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGro
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + unknown)
 
 
-def _fetch(call: Call, group_id: str, topics: tuple[tuple[str, tuple[int, ...]], ...] | None) -> Sequence[Found]:
-    reply = call.broker.groups.ask(lambda ticket: ask.FetchOffsets(ticket, GroupId(group_id), topics))
+def _fetch(
+    call: Call,
+    group_id: str,
+    topics: tuple[tuple[str, tuple[int, ...]], ...] | None,
+    asking: OffsetFetchRequestGroup | None = None,
+) -> Sequence[Found]:
+    member_id = None if asking is None or asking.member_id is None else MemberId(asking.member_id)
+    epoch = -1 if asking is None else asking.member_epoch
+    reply = call.broker.groups.ask(lambda ticket: ask.FetchOffsets(ticket, GroupId(group_id), topics, member_id, epoch))
     return cast(ask.FetchReply, reply).topics
 
 

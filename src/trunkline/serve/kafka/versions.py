@@ -2,16 +2,26 @@
 
 Produce is listed from version 0 although older versions than 3 are refused, as Apache Kafka does (KAFKA-18659):
 librdkafka picks its compression codecs from the range. A version that is not known gets the version 0 answer with
-UNSUPPORTED_VERSION and the versions of ApiVersions itself (KIP-511), so that the client can try again. No features are
-listed: a client then uses neither transactions of version 2 nor the new group protocol.
+UNSUPPORTED_VERSION and the versions of ApiVersions itself (KIP-511), so that the client can try again. Features are
+listed as far as they are there: `group.version` 1 is the group protocol of KIP-848; without `transaction.version` no
+client uses transactions of version 2.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from trunkline.serve.kafka.call import ApiTable, Call
 from trunkline.serve.kafka.errors import ErrorCode
 from trunkline.wire.kafka.messages.api_versions_request import ApiVersionsRequest
-from trunkline.wire.kafka.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from trunkline.wire.kafka.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+FEATURES: Final = {"group.version": 1}
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -30,6 +40,14 @@ def listing(apis: ApiTable, error: ErrorCode) -> ApiVersionsResponse:
                 max_version=api.max_version,
             )
             for api in apis.values()
+        ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in FEATURES.items()
+        ],
+        finalized_features_epoch=1,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in FEATURES.items()
         ],
     )
 
