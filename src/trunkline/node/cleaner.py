@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_PARTITIONS_PER_TURN: Final = 200
+_PARTITIONS_PER_TURN: Final = 50
 """After so many partitions, looking for dirt lets the loop turn."""
 
 
@@ -73,8 +73,7 @@ class LogCleaner:
         for partition, _ in worth_it:
             if self._stopping.is_set():
                 return
-            if not partition.closed and partition.topic.config.compacted:
-                await self._clean(partition)
+            await self._clean(partition)
 
     async def _find(self) -> list[tuple[Partition, int]]:
         """Partitions that are worth cleaning and up to where, the dirtiest first."""
@@ -83,7 +82,7 @@ class LogCleaner:
         for turn, partition in enumerate(tuple(self._broker.topics.all_partitions()), 1):
             if turn % _PARTITIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
-            if partition.closed or not partition.topic.config.compacted or partition.log.key in self._damaged:
+            if not self._may_clean(partition):
                 continue
             now_ms = self._broker.now_ms()
             try:
@@ -103,7 +102,7 @@ class LogCleaner:
     async def _clean(self, partition: Partition) -> None:
         """As often as it takes: more keys than fit into memory at once are cleaned part by part."""
         more = True
-        while more and not partition.closed:
+        while more and self._may_clean(partition):
             cleaning = begin(
                 partition.log,
                 self._broker.now_ms(),
@@ -132,6 +131,8 @@ class LogCleaner:
     async def _carry_out(self, partition: Partition, cleaning: Cleaning) -> None:
         await self._in_thread(cleaning.read_keys)
         for group in cleaning.groups():
+            if not self._may_clean(partition):
+                return
             cleaned = await self._in_thread(partial(cleaning.rewrite, group))
             if not partition.log.replace_segments(cleaned.sources, cleaned.segment):
                 await self._in_thread(partial(cleaning.discard, cleaned))
@@ -140,6 +141,11 @@ class LogCleaner:
 
     def _in_thread(self, work: Callable[[], T]) -> Awaitable[T]:
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _may_clean(self, partition: Partition) -> bool:
+        log = partition.log
+        compacted = partition.topic.config.compacted and not partition.closed
+        return compacted and log.log_start < log.end and log.key not in self._damaged
 
     def _leave_alone(self, partition: Partition, error: CorruptLog) -> None:
         self._damaged.add(partition.log.key)
