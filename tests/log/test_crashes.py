@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.log.helpers import COLD, NOW_MS, SMALL, batch, decode_buffer, flush, open_store, topic
 
+from trunkline.log.cleaning import clean_now
+from trunkline.log.compaction import BYTES_PER_KEY
 from trunkline.log.partition_log import PartitionLog
 from trunkline.log.store import CheckpointPlan
 from trunkline.model.errors import OutOfOrderSequence, StorageFailed, StorageFull
@@ -19,7 +21,7 @@ from trunkline.model.ids import TopicId
 from trunkline.model.topic import Durability
 from trunkline.testing.faults import FaultDisk
 
-PARTITIONS = st.integers(0, 3)
+PARTITIONS = st.integers(0, 4)
 SEEDS = st.integers(0, 2**32)
 
 
@@ -31,6 +33,7 @@ class Written:
     synced: bool = False
     """Answered as durable: nothing may take it away."""
     lost: bool = False
+    key: bytes = b"k"
 
 
 @dataclass
@@ -57,7 +60,7 @@ class Model:
 
 
 class Crashes(RuleBasedStateMachine):
-    """Partitions 0 and 1: durability=fsync. 2: durability=os. 3: changes between both."""
+    """Partitions 0 and 1: durability=fsync. 2: durability=os. 3: changes between both. 4: fsync, compacted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,6 +69,7 @@ class Crashes(RuleBasedStateMachine):
             topic("fsync", 2, index_interval_bytes=64),
             topic("os", durability="os", index_interval_bytes=64),
             topic("mixed", index_interval_bytes=64),
+            topic("table", index_interval_bytes=64, cleanup_policy="compact", delete_retention_ms=0),
         ]
         self.models = [Model(t.id, index) for t in self.topics for index in range(t.partitions)]
         self.plan: CheckpointPlan | None = None
@@ -89,9 +93,10 @@ class Crashes(RuleBasedStateMachine):
         values = self.new_values(count, size)
         sequence = model.sequences.get(producer, 0)
         identity = (producer, 0, sequence) if producer >= 0 else (-1, -1, -1)
-        appended = self.log(model).append([batch(*values, producer=identity)], NOW_MS)
+        key = b"%d" % (size % 3)
+        appended = self.log(model).append([batch(*values, producer=identity, key=key)], NOW_MS)
         assert appended.base_offset == len(model.written)
-        model.written += [Written(value, appended.ticket) for value in values]
+        model.written += [Written(value, appended.ticket, key=key) for value in values]
         if producer >= 0:
             model.sequences[producer] = sequence + count
             model.last_sent[producer] = (sequence, count, appended.base_offset)
@@ -107,7 +112,7 @@ class Crashes(RuleBasedStateMachine):
         self.refused.update(values)
         self.disk.fail("pwrite", errno.ENOSPC if full else errno.EIO, ".log")
         with pytest.raises(StorageFull if full else StorageFailed):
-            log.append([batch(value) for value in values], NOW_MS)
+            log.append([batch(value, key=b"") for value in values], NOW_MS)
         self.disk.heal()
 
     @rule()
@@ -179,6 +184,15 @@ class Crashes(RuleBasedStateMachine):
             self.store.finish_checkpoint(self.plan)
             self.plan = None
 
+    @rule(few_keys=st.booleans())
+    def clean(self, few_keys: bool) -> None:
+        """Between any two steps of a checkpoint."""
+        log = self.log(self.models[4])
+        planned = log.read(log.log_start, 2_000, log.end)
+        before = [bytes(buffer) for buffer in log.read(log.log_start, 2_000, log.end).load().buffers]
+        clean_now(log, NOW_MS, memory_bytes=BYTES_PER_KEY * (1 if few_keys else 100))
+        assert [bytes(buffer) for buffer in planned.load().buffers] == before
+
     @rule()
     def run_out_of_room(self) -> None:
         assert self.store.journal is not None
@@ -237,6 +251,17 @@ class Crashes(RuleBasedStateMachine):
         self.disk.crash(random.Random(seed))
         self.reopen(power_lost=True)
 
+    @rule(seed=SEEDS, after=st.integers(0, 6))
+    def lose_power_while_cleaning(self, seed: int, after: int) -> None:
+        operation = random.Random(seed).choice(["create", "datasync", "pwrite", "rename", "remove", "sync_directory"])
+        self.disk.fail(operation, after=after, path="table", times=100)
+        try:
+            clean_now(self.log(self.models[4]), NOW_MS)
+        except (StorageFailed, OSError):
+            pass
+        self.disk.crash(random.Random(seed))
+        self.reopen(power_lost=True)
+
     @rule(seed=SEEDS, after=st.integers(0, 12))
     def lose_power_again_while_recovering(self, seed: int, after: int) -> None:
         rng = random.Random(seed)
@@ -263,7 +288,7 @@ class Crashes(RuleBasedStateMachine):
                 if offset < log.log_start or written.lost:
                     continue
                 if written.synced or (not power_lost and written.ticket is None):
-                    assert offset in present, f"{log.name} lost offset {offset}"
+                    assert offset in present or self.cleaned(model, offset, present), f"{log.name} lost offset {offset}"
                 if offset in present and present[offset] != written.value:
                     assert not written.synced
                     assert present[offset] in self.refused
@@ -272,10 +297,18 @@ class Crashes(RuleBasedStateMachine):
                 assert list(present) == list(range(log.log_start, log.end))
             self.forget(model, log, present)
 
+    def cleaned(self, model: Model, offset: int, present: dict[int, bytes | None]) -> bool:
+        """Whether a later record has its key, and is there or was cleaned itself for one that is."""
+        key = model.written[offset].key
+        later = [at for at, other in enumerate(model.written) if at > offset and other.key == key]
+        return model is self.models[4] and any(at in present for at in later)
+
     def forget(self, model: Model, log: PartitionLog, present: dict[int, bytes | None]) -> None:
         """What was never acknowledged and is gone never happened. What is there now stays."""
+        keys = [b"" if present.get(at) in self.refused else written.key for at, written in enumerate(model.written)]
+        keys += [b""] * (log.end - len(keys))
         model.written = [
-            Written(present.get(offset) or b"", None, synced=True, lost=offset not in present)
+            Written(present.get(offset) or b"", None, synced=True, lost=offset not in present, key=keys[offset])
             for offset in range(log.end)
         ]
         model.log_start = model.synced_log_start = log.log_start

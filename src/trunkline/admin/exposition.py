@@ -22,7 +22,7 @@ from prometheus_client.metrics_core import (
 )
 
 from trunkline.admin.metrics import ConsumerLag, PartitionGauges, Scrape
-from trunkline.model.stats import LATENCY_BOUNDS_SECONDS, ConnectionStats, LatencyHistogram, Stats
+from trunkline.model.stats import LATENCY_BOUNDS_SECONDS, CompactionStats, ConnectionStats, LatencyHistogram, Stats
 
 _BUCKETS: Final = (*map(str, LATENCY_BOUNDS_SECONDS), "+Inf")
 
@@ -56,6 +56,7 @@ class _Collector:
         yield from _traffic(self._scrape.stats)
         yield from _connections(self._scrape.stats)
         yield from _storage(self._scrape)
+        yield from _compaction(self._scrape.stats.compaction)
         yield from _groups(self._scrape)
 
 
@@ -109,6 +110,20 @@ def _storage(scrape: Scrape) -> Iterator[Metric]:
     if partitions is not None:
         yield _gauge("trunkline_topics", "Topics.", len({row.topic for row in partitions}))
         yield _gauge("trunkline_partitions", "Partitions of all topics.", len(partitions))
+
+
+def _compaction(stats: CompactionStats) -> Iterator[Metric]:
+    for name, help_text, value in (
+        ("runs", "Cleanings of one compacted log each.", stats.runs),
+        ("failures", "Cleanings that could not finish.", stats.failures),
+        ("read_bytes", "Bytes of record batches that cleaning read.", stats.bytes_read),
+        ("written_bytes", "Bytes of record batches that cleaning wrote.", stats.bytes_written),
+        ("removed_records", "Records that cleaning removed.", stats.records_removed),
+    ):
+        yield CounterMetricFamily(f"trunkline_compaction_{name}_total", help_text, value)
+    yield _gauge("trunkline_compaction_cleanable_bytes", "What could be cleaned now.", stats.cleanable_bytes)
+    yield _gauge("trunkline_compaction_dirtiest_ratio", "The largest dirty part of a log.", stats.dirtiest_ratio)
+    yield _gauge("trunkline_compaction_last_duration_seconds", "How long the last cleaning took.", stats.last_seconds)
 
 
 def _groups(scrape: Scrape) -> Iterator[Metric]:

@@ -98,7 +98,7 @@ class Capture:
         for segment in self.unsynced:
             self.directory.open(segment.log_name).datasync()
         for segment in self.sealed:
-            self._write_sealed_index(segment)
+            write_sealed_index(self.directory, segment)
         if self.new_files:
             self.directory.sync()
         state = self._write_active_index()
@@ -108,15 +108,6 @@ class Capture:
         for segment in self.doomed:
             for name in segment.file_names:
                 self.directory.remove(name)
-
-    def _write_sealed_index(self, segment: Segment) -> None:
-        index = segment.index
-        if index is None:
-            return
-        _, offsets, times = segment.file_names
-        trailer = (segment.size_bytes, *index.max_timestamp)
-        self.directory.create(offsets).pwritev([seal(index.encode_offsets(), OFFSET_ENTRY_BYTES, *trailer)], 0)
-        self.directory.create(times).pwritev([seal(index.encode_times(), TIME_ENTRY_BYTES, *trailer)], 0)
 
     def _write_active_index(self) -> PartitionState:
         state, tail = self.state, self.index_tail
@@ -139,6 +130,16 @@ class Capture:
         except FileNotFoundError:
             file = self.directory.create(name)
         file.pwritev([data], position)
+
+
+def write_sealed_index(directory: Directory, segment: Segment) -> None:
+    index = segment.index
+    if index is None:
+        return
+    _, offsets, times = segment.file_names
+    trailer = (segment.size_bytes, *index.max_timestamp)
+    directory.create(offsets).pwritev([seal(index.encode_offsets(), OFFSET_ENTRY_BYTES, *trailer)], 0)
+    directory.create(times).pwritev([seal(index.encode_times(), TIME_ENTRY_BYTES, *trailer)], 0)
 
 
 @dataclass(frozen=True, slots=True)

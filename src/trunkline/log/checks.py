@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from trunkline.model.errors import BatchTooLarge, InvalidTimestamp, RecordWithoutKey
 from trunkline.model.topic import TimestampType, TopicConfig
-from trunkline.record.batch import BatchHeader
+from trunkline.record.batch import BatchHeader, lacks_a_key
 
 
 def check_batches(batches: Sequence[tuple[BatchHeader, memoryview]], config: TopicConfig, now_ms: int) -> int:
     """How many bytes they are together. BatchTooLarge, InvalidTimestamp, InvalidRecord."""
     size = 0
     create_time = config.timestamp_type is TimestampType.CREATE
-    for header, _ in batches:
+    for header, batch in batches:
         size += header.size_bytes
         if header.size_bytes > config.max_message_bytes:
             raise BatchTooLarge(
@@ -21,7 +21,7 @@ def check_batches(batches: Sequence[tuple[BatchHeader, memoryview]], config: Top
             )
         if create_time and header.max_timestamp >= 0:
             _check_times(header, config, now_ms)
-        if header.unkeyed and config.compacted:
+        if config.compacted and not header.is_control and lacks_a_key(header, batch):
             raise RecordWithoutKey("A record without a key was sent to a compacted topic.")
     if size > config.segment_bytes:
         raise BatchTooLarge(f"{size} bytes at once are larger than segment.bytes ({config.segment_bytes}).")

@@ -65,7 +65,7 @@ class Directory:
     name of a deleted one can not meet the files of the old one.
     """
 
-    __slots__ = ("_cache", "_disk", "_owner", "gone", "path")
+    __slots__ = ("_cache", "_disk", "_guard", "_owner", "gone", "path")
 
     def __init__(self, disk: Disk, path: str, cache: FileCache) -> None:
         self.path = path
@@ -74,6 +74,7 @@ class Directory:
         self._disk = disk
         self._cache = cache
         self._owner = next(_OWNERS)
+        self._guard = Lock()
 
     def open(self, name: str) -> File:
         key = (self._owner, name)
@@ -87,17 +88,40 @@ class Directory:
         self._disk.make_dirs(self.path)
 
     def create(self, name: str) -> File:
-        file = self._disk.create(f"{self.path}/{name}")
+        with self._guard:
+            self._check_not_gone(name)
+            file = self._disk.create(f"{self.path}/{name}")
         self._cache.put((self._owner, name), file)
         return file
+
+    def rename(self, old: str, new: str) -> None:
+        with self._guard:
+            self._check_not_gone(old)
+            self._disk.rename(f"{self.path}/{old}", f"{self.path}/{new}")
+        self._cache.drop((self._owner, old))
 
     def remove(self, name: str) -> None:
         """Nothing happens where it is gone already."""
         self._cache.drop((self._owner, name))
-        try:
-            self._disk.remove(f"{self.path}/{name}")
-        except FileNotFoundError:
-            pass
+        with self._guard:
+            if self.gone:
+                return
+            try:
+                self._disk.remove(f"{self.path}/{name}")
+            except FileNotFoundError:
+                pass
+
+    def leave(self) -> None:
+        """The partition is deleted. Threads that still work for it change nothing any more: a topic of the same name
+        may have the directory from here on.
+        """
+        with self._guard:
+            self.gone = True
+        self.close()
+
+    def _check_not_gone(self, name: str) -> None:
+        if self.gone:
+            raise FileNotFoundError(self.name_of(name))
 
     def list(self) -> list[str]:
         return self._disk.list(self.path)

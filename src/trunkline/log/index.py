@@ -168,3 +168,7 @@ class IndexCache:
             self._indexes[segment] = index
             if len(self._indexes) > self._limit:
                 self._indexes.popitem(last=False)
+
+    def drop(self, segment: object) -> None:
+        with self._lock:
+            self._indexes.pop(segment, None)

@@ -12,16 +12,17 @@ journal, and the answer to the client waits for the ticket.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from trunkline.log import times
 from trunkline.log.checkpoint import Capture, PartitionKey, PartitionState
 from trunkline.log.checks import check_batches
-from trunkline.log.disk import storage_error
+from trunkline.log.disk import File, storage_error
 from trunkline.log.files import Directory
 from trunkline.log.hot_tail import HotTail, PartitionTail
 from trunkline.log.index import OFFSET_ENTRY_BYTES, IndexCache, SegmentIndex
@@ -63,6 +64,15 @@ class Appended(NamedTuple):
     duplicate: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A segment that cleaning replaces, with what its readers need once its files are gone."""
+
+    segment: Segment
+    file: File
+    index: SegmentIndex
+
+
 class PartitionLog:
     def __init__(
         self,
@@ -96,6 +106,8 @@ class PartitionLog:
         self._unwritten: list[Segment] = []
         self._new_files = False
         self._doomed: list[Segment] = []
+        self.cleaned_to = -1
+        """Below this no key is there twice, as far as cleaning got; -1 where it never ran. Known once loaded."""
 
     @property
     def key(self) -> PartitionKey:
@@ -231,7 +243,7 @@ class PartitionLog:
         last = batches[-1][0]
         assert active.index is not None
         return (
-            (active.first_timestamp >= 0 and last.max_timestamp - active.first_timestamp > config.segment_ms)
+            (active.first_timestamp >= 0 and last.max_timestamp - active.first_timestamp > config.roll_ms)
             or (active.index.count + 1) * OFFSET_ENTRY_BYTES > config.segment_index_bytes
             or last.last_offset - active.base_offset > MOST_RELATIVE_OFFSET
         )
@@ -281,7 +293,7 @@ class PartitionLog:
             return Read([], 0, offset)
         if self._shared.volatile:
             return Read(*ColdPlan(self._snapshot(offset), offset, max_bytes, end, at_least_one).load())
-        if offset >= self._tail.first_offset:
+        if offset >= self._tail.first_offset and offset >= self.cleaned_to:
             return Read(*self._tail.read(offset, max_bytes, end, at_least_one))
         return Read([], 0, offset, ColdPlan(self._snapshot(offset), offset, max_bytes, end, at_least_one))
 
@@ -386,6 +398,44 @@ class PartitionLog:
             excess -= segment.size_bytes
         return count
 
+    # ── cleaning (log/cleaning.py) ──────────────────────────────────────────────────────────────
+
+    @property
+    def indexes(self) -> IndexCache:
+        return self._shared.indexes
+
+    def sealed_segments(self) -> list[tuple[Segment, int]]:
+        """All but the active one, each with the offset after it."""
+        self._load()
+        return [(segment, after.base_offset) for segment, after in pairwise(self._segments)]
+
+    @property
+    def replaceable_to(self) -> int:
+        """Below this offset segments may be replaced: a checkpoint knows them as sealed, so no recovery writes to them.
+
+        A recovery starts from that checkpoint and finds sealed segments by their names, cleaned or not.
+        """
+        return self.end if self._shared.volatile else self._state.segment_base
+
+    def replace_segments(self, sources: Sequence[Replaced], cleaned: Segment) -> bool:
+        """Put a cleaned segment in the place of its sources. Plans that know those go on reading through their files.
+
+        False where one of them is not there any more: then the cleaned one is of no use.
+        """
+        at = bisect_left(self._segments, cleaned.base_offset, key=_base_offset)
+        after = at + len(sources)
+        standing = self._segments[at:after]
+        if self._directory.gone or [*map(id, standing)] != [id(source.segment) for source in sources]:
+            return False
+        for source in sources:
+            source.segment.file, source.segment.index = source.file, source.index
+            self._shared.indexes.drop(source.segment)
+        self._segments[at:after] = [cleaned]
+        self.size_bytes += cleaned.size_bytes - sum(segment.size_bytes for segment in standing)
+        self.cleaned_to = max(self.cleaned_to, cleaned.name.clean_to)
+        self._touch()
+        return True
+
     # ── checkpoints and recovery ────────────────────────────────────────────────────────────────
 
     def capture(self) -> Capture:
@@ -468,6 +518,9 @@ class PartitionLog:
             interval = self.config.index_interval_bytes
             active = load_active(self._directory, self._state, interval)
             self._segments = [*load_sealed(self._directory, self._state, self._shared.indexes, interval), active]
+            # Cleaning may have changed it since the checkpoint.
+            self.size_bytes = sum(segment.size_bytes for segment in self._segments)
+            self.cleaned_to = max(segment.name.clean_to for segment in self._segments)
         self._loaded = True
 
     def close(self) -> None:
@@ -475,9 +528,8 @@ class PartitionLog:
 
     def delete(self) -> None:
         """Its files are going: readers that come later are told so."""
-        self._directory.gone = True
         self._shared.dirty.discard(self)
-        self._directory.close()
+        self._directory.leave()
 
 
 def _base_offset(segment: Segment) -> int:

@@ -1,7 +1,8 @@
 """Reading from a log: what is in memory at once, what is only on disk by a plan that a thread carries out.
 
 A plan holds what it needs of the moment it was made: the segments, and how far each was written. So the owner may
-append, roll and delete meanwhile. A segment that is removed before its file was opened makes the offset out of range.
+append, roll, delete and clean meanwhile. A segment that is deleted before its file was opened makes the offset out of
+range; one that cleaning replaced stays readable for the plans that know it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Snapshot(NamedTuple):
 
     def open(self, segment: Segment) -> File:
         try:
-            file = self.directory.open(segment.log_name)
+            file = segment.open(self.directory)
         except FileNotFoundError:
             if self.directory.gone:
                 raise UnknownPartition(f"{self.directory.path} was deleted.") from None

@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from trunkline.log.journal_format import Entry, EntryKind
+from trunkline.log.names import LOG, SUFFIXES
 from trunkline.log.partition_log import PartitionLog
-from trunkline.log.segment import LOG, SUFFIXES, Segment, scan
+from trunkline.log.segment import Segment, scan
 from trunkline.log.segments import segment_bases
 from trunkline.model.errors import CorruptLog
 from trunkline.model.topic import Durability

@@ -18,34 +18,40 @@ from trunkline.log.index import (
     SegmentIndex,
     unseal,
 )
+from trunkline.log.names import LOG, SUFFIXES, SegmentName
 from trunkline.model.errors import CorruptLog
 from trunkline.record.batch import HEADER_BYTES, MAGIC, BatchHeader, check_crc, read_header
 
-LOG: Final = ".log"
-INDEX: Final = ".index"
-TIME_INDEX: Final = ".timeindex"
-SUFFIXES: Final = (LOG, INDEX, TIME_INDEX)
 MOST_RELATIVE_OFFSET: Final = 2**31 - 1
 _CHUNK_BYTES: Final = 1024 * 1024
 
 
 class Segment:
-    """`index` is None for a sealed segment whose index is on disk only."""
+    """`index` is None for a sealed segment whose index is on disk only.
+
+    `file` is set once cleaning has replaced the segment: reads that were planned before go on through it.
+    """
 
     __slots__ = (
         "_bytes_since_entry",
         "base_offset",
+        "file",
         "first_timestamp",
         "index",
         "log_name",
         "max_timestamp",
         "max_timestamp_offset",
+        "name",
         "size_bytes",
     )
 
-    def __init__(self, base_offset: int, index: SegmentIndex | None, size_bytes: int = 0) -> None:
+    def __init__(
+        self, base_offset: int, index: SegmentIndex | None, size_bytes: int = 0, name: SegmentName | None = None
+    ) -> None:
         self.base_offset = base_offset
-        self.log_name = f"{base_offset:020d}{LOG}"
+        self.name = name or SegmentName(base_offset)
+        self.log_name = f"{self.name.stem}{LOG}"
+        self.file: File | None = None
         self.size_bytes = size_bytes
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
@@ -55,7 +61,19 @@ class Segment:
 
     @property
     def file_names(self) -> list[str]:
-        return [f"{self.base_offset:020d}{suffix}" for suffix in SUFFIXES]
+        return [f"{self.name.stem}{suffix}" for suffix in SUFFIXES]
+
+    def open(self, directory: Directory) -> File:
+        """FileNotFoundError where it was deleted."""
+        if self.file is not None:
+            return self.file
+        try:
+            return directory.open(self.log_name)
+        except FileNotFoundError:
+            # Cleaning keeps the file here before it removes it: it may have done both since the first look.
+            if self.file is not None:
+                return self.file
+            raise
 
     def grew(self, header: BatchHeader, index_interval_bytes: int) -> None:
         """A batch stands at the end now. The only place where an active segment changes."""
@@ -104,9 +122,9 @@ def scan(
 
 def rebuild(directory: Directory, segment: Segment, size_bytes: int, index_interval_bytes: int) -> Segment:
     """The same segment with everything that can be learned from its log file. CorruptLog."""
-    rebuilt = Segment(segment.base_offset, SegmentIndex())
+    rebuilt = Segment(segment.base_offset, SegmentIndex(), name=segment.name)
     next_offset = segment.base_offset
-    for position, header, batch in scan(directory.open(segment.log_name), 0, size_bytes):
+    for position, header, batch in scan(segment.open(directory), 0, size_bytes):
         if header.base_offset < next_offset or not check_crc(header, batch):
             raise corrupt(directory, segment, position)
         next_offset = header.next_offset

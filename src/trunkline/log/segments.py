@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from crc32c import crc32c
 
 from trunkline.log.checkpoint import PartitionState
@@ -17,24 +15,36 @@ from trunkline.log.index import (
     Trailer,
     read_trailer,
 )
-from trunkline.log.segment import LOG, Segment, corrupt, rebuild, sealed_index
+from trunkline.log.names import DRAFT, SUFFIXES, log_names, without_replaced
+from trunkline.log.segment import Segment, corrupt, rebuild, sealed_index
 
 
 def segment_bases(directory: Directory) -> list[int]:
-    return sorted(int(name.removesuffix(LOG)) for name in directory.list() if name.endswith(LOG))
+    return [name.base_offset for name in log_names(directory.list())]
 
 
 def load_sealed(
     directory: Directory, state: PartitionState, indexes: IndexCache, index_interval_bytes: int
 ) -> list[Segment]:
-    """All before the active one. What lies wholly below the log's start was about to be removed: it is now."""
-    bases = [base for base in segment_bases(directory) if base < state.segment_base]
+    """All before the active one. What lies wholly below the log's start, or was replaced by cleaning, was about to be
+    removed: it is now.
+    """
+    files = directory.list()
+    for file in files:
+        if file.endswith(DRAFT):
+            directory.remove(file)
+    counting, replaced = without_replaced(name for name in log_names(files) if name.base_offset < state.segment_base)
+    for name in replaced:
+        for suffix in SUFFIXES:
+            directory.remove(f"{name.stem}{suffix}")
     segments: list[Segment] = []
-    for base, next_base in pairwise([*bases, state.segment_base]):
-        segment = Segment(base, None)
+    for at, name in enumerate(counting, 1):
+        next_base = counting[at].base_offset if at < len(counting) else state.segment_base
+        base = name.base_offset
+        segment = Segment(base, None, name=name)
         if next_base <= state.log_start:
-            for name in segment.file_names:
-                directory.remove(name)
+            for file in segment.file_names:
+                directory.remove(file)
             continue
         trailer = _read_sealed_trailer(directory, segment)
         if trailer is not None:

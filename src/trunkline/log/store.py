@@ -34,10 +34,10 @@ from trunkline.log.journal import Journal, JournalPosition, file_name
 from trunkline.log.journal_format import read_entries
 from trunkline.log.journal_reader import JournalReader
 from trunkline.log.memory_disk import MemoryDisk
+from trunkline.log.names import LOG
 from trunkline.log.partition_log import PartitionLog, Shared
 from trunkline.log.recovery import TailRecovery
 from trunkline.log.room import Room
-from trunkline.log.segment import LOG
 from trunkline.model.errors import CorruptLog, StorageFull, UnknownPartition, UnknownTopicId
 from trunkline.model.ids import TopicId
 from trunkline.model.topic import Topic
@@ -236,7 +236,7 @@ class LogStore:
                 if (topic.id, index) in self._encoded or name not in directories:
                     continue
                 segments = sorted(file for file in disk.list(f"{TOPICS}/{name}") if file.endswith(LOG))
-                if segments and (clean or segments[0] != f"{0:020d}{LOG}"):
+                if segments and (clean or not segments[0].startswith(f"{0:020d}")):
                     raise CorruptLog(
                         f"{TOPICS}/{name}/{segments[0]} is there from position 0 on, but the checkpoint knows nothing "
                         f"of topic {topic.name} with id {topic.id.hex()}: the metadata or the checkpoint is damaged. "

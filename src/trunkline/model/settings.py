@@ -108,6 +108,11 @@ class Settings:
     """Start although the journal is damaged, and lose what it held after the damage."""
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_session_timeout_ms: int = 45_000
+    compaction_check_ms: int = 15_000
+    compaction_bytes_per_second: int = 0
+    """What cleaning may read and write in a second; 0 is without limit."""
+    compaction_memory_bytes: int = 128 * _MIB
+    """While a log is cleaned: about 200 bytes for each of its keys that were written since the last time."""
 
     def listeners(self) -> dict[str, Address]:
         """Protocol to address, of those that are not off."""
@@ -365,6 +370,27 @@ OPTIONS: Final = (
         "after which silence they are removed (default: 45000)",
         "MS",
         _number(1, _INT_MAX),
+        tuning=True,
+    ),
+    Option(
+        "compaction_check_ms",
+        "how often logs to clean are looked for (default: 15000)",
+        "MS",
+        _number(1, _LONG_MAX),
+        tuning=True,
+    ),
+    Option(
+        "compaction_bytes_per_second",
+        "what cleaning may read and write in a second (default: 0, no limit)",
+        "SIZE",
+        _size(0),
+        tuning=True,
+    ),
+    Option(
+        "compaction_memory_bytes",
+        "memory for the keys of a log being cleaned (default: 128MiB)",
+        "SIZE",
+        _size(64 * 1024),
         tuning=True,
     ),
 )

@@ -63,6 +63,33 @@ class ConnectionStats:
         self.sent_bytes = 0
 
 
+class CompactionStats:
+    """Cleaning of compacted topics."""
+
+    __slots__ = (
+        "bytes_read",
+        "bytes_written",
+        "cleanable_bytes",
+        "dirtiest_ratio",
+        "failures",
+        "last_seconds",
+        "records_removed",
+        "runs",
+    )
+
+    def __init__(self) -> None:
+        self.runs = 0
+        """Of one log each."""
+        self.failures = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.records_removed = 0
+        self.last_seconds = 0.0
+        self.cleanable_bytes = 0
+        """Of all logs, when they were last looked at."""
+        self.dirtiest_ratio = 0.0
+
+
 class Stats:
     """One for a node. Names of requests, errors and protocols come from our own tables, never from a client."""
 
@@ -70,6 +97,7 @@ class Stats:
         "batches_in",
         "bytes_in",
         "bytes_out",
+        "compaction",
         "connections",
         "duplicate_batches",
         "errors",
@@ -92,6 +120,7 @@ class Stats:
         self.journal_flush = LatencyHistogram()
         """One observation per sync of the journal; its count is the number of flushes."""
         self.journal_bytes_synced = 0
+        self.compaction = CompactionStats()
         self.loop_lag_seconds = 0.0
         self.loop_lag_max_seconds = 0.0
         self.errors: dict[str, int] = {}

@@ -59,12 +59,7 @@ class ConfigDefinition:
         if self.type in (ConfigType.INT, ConfigType.LONG):
             self._check_number(value)
         elif self.type is ConfigType.DOUBLE:
-            try:
-                number = float(value)
-            except ValueError:
-                raise self._invalid(value, "a number is expected") from None
-            if not (self.minimum or 0) <= number <= (self.maximum or _LONG_MAX):
-                raise self._invalid(value, f"a value from {self.minimum} to {self.maximum} is expected")
+            self._check_double(value)
         elif self.type is ConfigType.BOOLEAN:
             if value.lower() not in (self.choices or ("true", "false")):
                 raise self._invalid(value, f"{' or '.join(self.choices or ('true', 'false'))} is expected")
@@ -77,6 +72,14 @@ class ConfigDefinition:
             raise self._invalid(value, f"one of {', '.join(self.choices)} is expected")
         if self.matches is not None and not all(map(self.matches, items)):
             raise self._invalid(value, "it has not the form that is expected")
+
+    def _check_double(self, value: str) -> None:
+        try:
+            number = float(value)
+        except ValueError:
+            raise self._invalid(value, "a number is expected") from None
+        if self.minimum is not None and self.maximum is not None and not self.minimum <= number <= self.maximum:
+            raise self._invalid(value, f"a value from {self.minimum} to {self.maximum} is expected")
 
     def _check_number(self, value: str) -> None:
         try:
@@ -113,6 +116,10 @@ EFFECTIVE: Final[Mapping[str, ConfigDefinition]] = _define(
         choices=("fsync", "os"),
         documentation="When a write is answered: after the journal is synced, or once the system has it.",
     ),
+    ConfigDefinition("delete.retention.ms", _L, "86400000", minimum=0),
+    ConfigDefinition("max.compaction.lag.ms", _L, str(_LONG_MAX), minimum=1),
+    ConfigDefinition("min.cleanable.dirty.ratio", _D, "0.5", minimum=0, maximum=1),
+    ConfigDefinition("min.compaction.lag.ms", _L, "0", minimum=0),
     ConfigDefinition("max.message.bytes", _I, "1048588", minimum=0),
     ConfigDefinition("message.timestamp.type", _S, "CreateTime", choices=("CreateTime", "LogAppendTime")),
     ConfigDefinition("message.timestamp.before.max.ms", _L, str(_LONG_MAX), minimum=0),
@@ -132,7 +139,6 @@ STORED: Final[Mapping[str, ConfigDefinition]] = _define(
         "compression.type", _S, "producer", choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
     ),
     ConfigDefinition("compression.zstd.level", _I, "3", minimum=-131_072, maximum=22),
-    ConfigDefinition("delete.retention.ms", _L, "86400000", minimum=0),
     ConfigDefinition("file.delete.delay.ms", _L, "60000", minimum=0),
     ConfigDefinition("flush.messages", _L, str(_LONG_MAX), minimum=1),
     ConfigDefinition("flush.ms", _L, str(_LONG_MAX), minimum=0),
@@ -140,9 +146,6 @@ STORED: Final[Mapping[str, ConfigDefinition]] = _define(
     ConfigDefinition("leader.replication.throttled.replicas", _LIST, "", matches=_REPLICAS),
     ConfigDefinition("local.retention.bytes", _L, "-2", minimum=-2),
     ConfigDefinition("local.retention.ms", _L, "-2", minimum=-2),
-    ConfigDefinition("max.compaction.lag.ms", _L, str(_LONG_MAX), minimum=1),
-    ConfigDefinition("min.cleanable.dirty.ratio", _D, "0.5", minimum=0, maximum=1),
-    ConfigDefinition("min.compaction.lag.ms", _L, "0", minimum=0),
     ConfigDefinition("min.insync.replicas", _I, "1", minimum=1),
     ConfigDefinition("preallocate", _B, "false"),
     ConfigDefinition("remote.log.copy.disable", _B, "false"),
@@ -174,6 +177,15 @@ class TopicConfig:
     segment_ms: int = 604_800_000
     segment_index_bytes: int = 10_485_760
     index_interval_bytes: int = 4096
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _LONG_MAX
+    min_cleanable_dirty_ratio: float = 0.5
+
+    @property
+    def roll_ms(self) -> int:
+        """How long a segment is written to at most: what is being written is never cleaned."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
     @classmethod
     def parse(cls, overrides: Mapping[str, str]) -> TopicConfig:
@@ -191,7 +203,7 @@ class TopicConfig:
             return int(of(name))
 
         policies = config_items(of("cleanup.policy"))
-        return cls(
+        config = cls(
             overrides=dict(overrides),
             durability=Durability(of("durability")),
             compacted="compact" in policies,
@@ -206,7 +218,17 @@ class TopicConfig:
             segment_ms=number("segment.ms"),
             segment_index_bytes=number("segment.index.bytes"),
             index_interval_bytes=number("index.interval.bytes"),
+            delete_retention_ms=number("delete.retention.ms"),
+            min_compaction_lag_ms=number("min.compaction.lag.ms"),
+            max_compaction_lag_ms=number("max.compaction.lag.ms"),
+            min_cleanable_dirty_ratio=float(of("min.cleanable.dirty.ratio")),
         )
+        if config.max_compaction_lag_ms < config.min_compaction_lag_ms:
+            raise InvalidConfig(
+                f"max.compaction.lag.ms ({config.max_compaction_lag_ms}) is less than min.compaction.lag.ms "
+                f"({config.min_compaction_lag_ms})"
+            )
+        return config
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,13 +59,14 @@ class Housekeeping:
             for every_seconds, work in (
                 (_BEAT_SECONDS, self._look_after_journal),
                 (_SWEEP_SECONDS, self._sweep),
-                (_CHECKPOINT_SECONDS, self._checkpoint),
+                (_CHECKPOINT_SECONDS, self.checkpoint),
                 (_ROOM_SECONDS, self._make_room),
                 (_IDLE_SECONDS, self._close_idle_files),
                 (settings.retention_check_ms / 1000, self._retention),
             )
         ]
         self._stopping = asyncio.Event()
+        self._checkpointing = asyncio.Lock()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
@@ -106,7 +107,12 @@ class Housekeeping:
         if journal.wants_spare:
             await self._broker.run_blocking(journal.prepare_spare)
         if self._broker.stats.journal_bytes_synced - self._checkpoint_bytes_at >= self._settings.checkpoint_bytes:
-            await self._checkpoint()
+            await self.checkpoint()
+
+    async def checkpoint(self) -> None:
+        """One at a time, whoever asks for it."""
+        async with self._checkpointing:
+            await self.checkpoint()
 
     async def _checkpoint(self) -> None:
         self._checkpoint_bytes_at = self._broker.stats.journal_bytes_synced
@@ -126,7 +132,7 @@ class Housekeeping:
 
     async def _make_room(self) -> None:
         if self._logs.wants_room:
-            await self._checkpoint()
+            await self.checkpoint()
 
     async def _close_idle_files(self) -> None:
         self._logs.files.drop_idle()

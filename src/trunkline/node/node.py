@@ -29,6 +29,7 @@ from trunkline.model.ids import NodeId
 from trunkline.model.limits import ClientLimits
 from trunkline.model.settings import Settings
 from trunkline.model.stats import Stats
+from trunkline.node.cleaner import LogCleaner
 from trunkline.node.data_directory import DataDirectory, reserve_bytes
 from trunkline.node.flusher import Flusher
 from trunkline.node.gauges import gauges
@@ -160,6 +161,7 @@ class Node:
     async def _serve(self) -> None:
         self._face = KafkaFace(self.broker, served(), self.settings.advertise, self._client_limits)
         self._housekeeping = Housekeeping(self.broker, self._logs, self._face, self.settings, self._stop_for)
+        self._cleaner = LogCleaner(self.broker, self.settings, self._housekeeping.checkpoint)
         if "kafka" in self.listeners:
             await self.listeners["kafka"].serve(self._face)
         if "http" in self.listeners:
@@ -176,6 +178,7 @@ class Node:
             await listener.close()
         self.broker.groups.close()
         self._face.close()
+        await self._cleaner.stop()
         await self._housekeeping.stop()
         if self._flusher is not None:
             self._flusher.stop()

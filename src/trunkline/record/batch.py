@@ -4,7 +4,8 @@ base offset i64 | length i32 | leader epoch i32 | magic i8 = 2 | crc32c u32 | at
 | base timestamp i64 | max timestamp i64 | producer id i64 | producer epoch i16 | base sequence i32 | count i32 | …
 
 `length` counts what follows it; the crc covers everything from the attributes on, so the broker can set base
-offset and leader epoch without touching it. attributes: bits 0-2 codec, 3 append time, 4 transactional, 5 control.
+offset and leader epoch without touching it. attributes: bits 0-2 codec, 3 append time, 4 transactional, 5 control,
+6 the base timestamp is a delete horizon: the time from which cleaning may take away the batch's tombstones.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ CODEC_MASK: Final = 0x07
 APPEND_TIME_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
 CRC_FROM: Final = 21
 _INT_MAX: Final = 2**31 - 1
 
@@ -47,7 +49,7 @@ _MAX_TIMESTAMP_AT: Final = 35
 
 
 class BatchHeader:
-    """A batch without its records. `unkeyed`: it was opened, and a record in it has no key."""
+    """A batch without its records. `unkeyed`: whether a record in it has no key; None where it was not opened."""
 
     __slots__ = (
         "attributes",
@@ -95,7 +97,7 @@ class BatchHeader:
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
         self.record_count = record_count
-        self.unkeyed = False
+        self.unkeyed: bool | None = None
 
     @property
     def compression(self) -> Compression:
@@ -164,6 +166,13 @@ def split_batches(records: memoryview) -> list[tuple[BatchHeader, memoryview]]:
 
 def check_crc(header: BatchHeader, batch: memoryview) -> bool:
     return bool(crc32c(batch[CRC_FROM:]) == header.crc)
+
+
+def lacks_a_key(header: BatchHeader, batch: memoryview) -> bool:
+    """Whether a record has no key; the batch is opened unless it was. CorruptBatch, InvalidRecord."""
+    if header.unkeyed is None:
+        header.unkeyed = walk_records(decompress(header.compression, batch[HEADER_BYTES:]), header.record_count)
+    return header.unkeyed
 
 
 def stamp(batch: memoryview | bytearray, base_offset: int, leader_epoch: int) -> None:

@@ -156,7 +156,7 @@ class FaultDisk:
     def fail(self, operation: str, error: int = errno.EIO, path: str = "", *, after: int = 0, times: int = 1) -> None:
         """Let an operation fail on paths that contain `path`: skip the first `after`, then fail `times` times.
 
-        Operations: pread, pwrite, datasync, truncate, create, rename, sync_directory.
+        Operations: pread, pwrite, datasync, truncate, create, rename, remove, sync_directory.
         """
         self._rules.append(_Rule(operation, error, path, after, times))
 
@@ -230,6 +230,7 @@ class FaultDisk:
         folder.change(new_name, folder.names[name], name)
 
     def remove(self, path: str) -> None:
+        self.meet("remove", path)
         folder, name = self._folder_of(path)
         node = folder.names.get(name)
         if not isinstance(node, _Content):
