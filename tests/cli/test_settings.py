@@ -123,6 +123,9 @@ def test_every_setting_has_a_flag_a_variable_and_a_key(tmp_path: Path) -> None:
         "retention_check_ms": "10",
         "offsets_retention_ms": "11",
         "min_session_timeout_ms": "12",
+        "compaction_check_ms": "14",
+        "compaction_bytes_per_second": "15",
+        "compaction_memory_bytes": "1MiB",
         "consumer_heartbeat_interval_ms": "12",
         "consumer_session_timeout_ms": "13",
     }
