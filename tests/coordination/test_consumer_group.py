@@ -258,7 +258,7 @@ def test_every_input_in_every_state(desk: Desk, state: MemberState, what: str) -
     }
     sent_epoch, said = more[what]
     answer = desk.answers[send(desk, "m", sent_epoch, **said)]
-    members = {member.id: member for member in described(desk).members}
+    members = {str(member.id): member for member in described(desk).members}
     expected = INPUTS[what]
     if what == "leaves":
         assert isinstance(answer, ConsumerHeartbeatReply)
