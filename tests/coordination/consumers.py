@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.coordination.desk import Desk, G
 
@@ -25,7 +26,7 @@ def make_beat(
     topics: tuple[str, ...] | None = None,
     owned: Partitions | None = None,
     group: GroupId = G,
-    **more: object,
+    **more: Any,
 ) -> ConsumerHeartbeat:
     return ConsumerHeartbeat(
         desk.ticket(),
@@ -36,11 +37,11 @@ def make_beat(
         owned=owned,
         client_id="app",
         client_host="/127.0.0.1",
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 
-def join(desk: Desk, member: str, *topics: str, rebalance_ms: int = 60_000, **more: object) -> ConsumerHeartbeatReply:
+def join(desk: Desk, member: str, *topics: str, rebalance_ms: int = 60_000, **more: Any) -> ConsumerHeartbeatReply:
     wanted = topics or (None if "pattern" in more else ("orders",))
     return desk.ask(
         make_beat(desk, member, 0, topics=wanted, owned={}, rebalance_timeout_ms=rebalance_ms, **more),
@@ -48,14 +49,12 @@ def join(desk: Desk, member: str, *topics: str, rebalance_ms: int = 60_000, **mo
     )
 
 
-def beat(
-    desk: Desk, member: str, epoch: int, owned: Partitions | None = None, **more: object
-) -> ConsumerHeartbeatReply:
+def beat(desk: Desk, member: str, epoch: int, owned: Partitions | None = None, **more: Any) -> ConsumerHeartbeatReply:
     return desk.ask(make_beat(desk, member, epoch, owned=owned, **more), ConsumerHeartbeatReply)
 
 
-def send(desk: Desk, member: str, epoch: int, **more: object) -> Ticket:
-    return desk.send(make_beat(desk, member, epoch, **more))  # type: ignore[arg-type]
+def send(desk: Desk, member: str, epoch: int, **more: Any) -> Ticket:
+    return desk.send(make_beat(desk, member, epoch, **more))
 
 
 def described(desk: Desk, group: GroupId = G) -> ConsumerGroupDescription:
@@ -73,7 +72,7 @@ class Client:
     epoch: int = 0
     owned: Partitions = field(default_factory=dict)
 
-    def join(self, **more: object) -> Client:
+    def join(self, **more: Any) -> Client:
         reply = join(self.desk, self.id, *self.topics, instance_id=self.instance, **more)
         self.epoch, self.owned = reply.epoch, reply.assignment or {}
         return self

@@ -141,6 +141,23 @@ def test_assignors_are_chosen_by_most_members(desk: Desk) -> None:
     assert described(desk).assignor == "uniform"
 
 
+def test_members_of_a_large_group_that_come_at_once_are_assigned_together() -> None:
+    desk = Desk(GroupSettings(consumer_large_group=3))
+    desk.topics.set("orders", 6)
+    first, second = Client(desk, "a").join(), Client(desk, "b").join()
+    settle(first, second)
+    third, fourth = join(desk, "c"), join(desk, "d")
+    assert (third.assignment, fourth.assignment) == ({}, {})
+    assert max(third.interval_ms, fourth.interval_ms) < 1_000
+    assert described(desk).state is GroupState.ASSIGNING
+    desk.pass_time(1_000)
+    clients = [first, second, Client(desk, "c", epoch=third.epoch), Client(desk, "d", epoch=fourth.epoch)]
+    settle(*clients)
+    assert sorted(one.count for one in clients) == [1, 1, 2, 2]
+    assert described(desk).state is GroupState.STABLE
+    assert described(desk).epoch == described(desk).assignment_epoch
+
+
 # ── time ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -258,7 +275,7 @@ def test_every_input_in_every_state(desk: Desk, state: MemberState, what: str) -
     }
     sent_epoch, said = more[what]
     answer = desk.answers[send(desk, "m", sent_epoch, **said)]
-    members = {member.id: member for member in described(desk).members}
+    members = {str(member.id): member for member in described(desk).members}
     expected = INPUTS[what]
     if what == "leaves":
         assert isinstance(answer, ConsumerHeartbeatReply)

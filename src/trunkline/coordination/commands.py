@@ -59,6 +59,10 @@ class GroupSettings:
     consumer_waiting_interval_ms: int = 500
     """What they are told while they wait for partitions that others are giving up."""
     consumer_session_timeout_ms: int = 45_000
+    consumer_large_group: int = 100
+    """From so many members on, those that come at once are assigned together, as sharing out takes longer then."""
+    consumer_assignment_interval_ms: int = 1_000
+    """How often a large group is shared out anew, at most."""
 
 
 # ── membership ──────────────────────────────────────────────────────────────────────────────────

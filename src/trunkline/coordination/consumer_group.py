@@ -62,6 +62,7 @@ Record = Callable[[ConsumerFact], None]
 
 class ConsumerGroup:
     __slots__ = (
+        "_assigned_ms",
         "_by_instance",
         "_owners",
         "_seen_serial",
@@ -82,6 +83,7 @@ class ConsumerGroup:
         self._owners: dict[tuple[TopicId, int], tuple[MemberId, int]] = {}
         """Who has a partition, or has not given it up yet, and in which of its epochs at the latest it got it."""
         self._seen_serial = 0
+        self._assigned_ms = 0
         self._settings = settings
         self._timers = GroupTimers(deadlines, group_id)
 
@@ -236,7 +238,11 @@ class ConsumerGroup:
             digest = view.digest(_names_of(members.values(), view))
             epoch += resubscribed or digest != self.stored.metadata_digest
             self._seen_serial = view.serial
-        if epoch > self.assignment_epoch:
+        if epoch > self.assignment_epoch and self._must_wait(len(members), now_ms):
+            if epoch > self.epoch:
+                record(replace(self.stored, epoch=epoch, metadata_digest=digest))
+        elif epoch > self.assignment_epoch:
+            self._assigned_ms = now_ms
             targets = self._targets(members, view)
             record(replace(self.stored, epoch=epoch, assignment_epoch=epoch, metadata_digest=digest))
             for one in tuple(self.members.values()):
@@ -249,9 +255,14 @@ class ConsumerGroup:
             self._watch_revocation(moved, now_ms)
         return moved
 
+    def _must_wait(self, members: int, now_ms: int) -> bool:
+        """A large group was shared out a moment ago: more may come, and one target for all of them will do."""
+        is_large = members >= self._settings.consumer_large_group
+        return is_large and 0 <= now_ms - self._assigned_ms < self._settings.consumer_assignment_interval_ms
+
     def _interval_ms(self, member: ConsumerMember) -> int:
         usual_ms = self._settings.consumer_heartbeat_interval_ms
-        if member.state is MemberState.UNRELEASED:
+        if member.state is MemberState.UNRELEASED or self.epoch > self.assignment_epoch:
             return min(usual_ms, self._settings.consumer_waiting_interval_ms)
         return usual_ms
 
@@ -269,7 +280,7 @@ class ConsumerGroup:
             candidates.append(Candidate(member.id, member.instance_id, wanted, member.target))
         asked = Counter(member.assignor for member in members.values() if member.assignor is not None)
         name = asked.most_common(1)[0][0] if asked else DEFAULT
-        return ASSIGNORS[name](candidates, counts)
+        return ASSIGNORS.get(name, ASSIGNORS[DEFAULT])(candidates, counts)
 
     def _watch_revocation(self, member: ConsumerMember, now_ms: int) -> None:
         if member.state is MemberState.UNREVOKED and member.classic is None:
