@@ -46,7 +46,9 @@ class Groups:
         self._now_ms = now_ms
         self._tickets = count(1)
         self._waiting: dict[Ticket, asyncio.Future[Reply]] = {}
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm: asyncio.Handle | None = None
+        self._alarm_due = 0.0
+        """Kept here: for what is due at once uvloop gives handles that do not know their time."""
         self._facts = FactLog(topics, OFFSETS_TOPIC, self._snapshot, now_ms)
 
     def load(self) -> None:
@@ -129,9 +131,10 @@ class Groups:
         loop = asyncio.get_running_loop()
         due = loop.time() + max(deadline_ms - self._now_ms(), 0) / 1000
         if self._alarm is not None:
-            if not self._alarm.cancelled() and self._alarm.when() <= due:
+            if self._alarm_due <= due:
                 return
             self._alarm.cancel()
+        self._alarm_due = due
         self._alarm = loop.call_at(due, self._tick)
 
     def _tick(self) -> None:

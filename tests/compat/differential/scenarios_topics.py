@@ -223,6 +223,7 @@ def grow(peer: Peer, version: int) -> None:
     ask("other factor", to(6, one, [1, 99]))
     empty: dict[str, Any] = {"name": one, "count": 6, "assignments": []}
     ask("empty assignments", empty)
+    peer.settle()
     peer.ask("after all", "Metadata", 4, topics=[{"name": one}, {"name": two}], allow_auto_topic_creation=False)
 
 
