@@ -47,16 +47,21 @@ class Housekeeping:
         self._next_checkpoint = now + _CHECKPOINT_SECONDS
         self._next_room = now
         self._next_retention = now + settings.retention_check_ms / 1000
+        self._stopping = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        """Ends after the chore it is at: a checkpoint that is half done must not meet the last one."""
+        self._stopping.set()
+        await self._task
 
     async def _run(self) -> None:
-        while True:
+        while not self._stopping.is_set():
             asleep = monotonic()
-            await asyncio.sleep(_BEAT_SECONDS)
+            try:
+                await asyncio.wait_for(self._stopping.wait(), _BEAT_SECONDS)
+            except TimeoutError:
+                pass
             now = monotonic()
             self._broker.stats.observe_loop_lag(max(now - asleep - _BEAT_SECONDS, 0.0))
             try:
