@@ -121,6 +121,9 @@ def test_every_setting_has_a_flag_a_variable_and_a_key(tmp_path: Path) -> None:
         "max_open_files": "9",
         "retention_check_ms": "10",
         "offsets_retention_ms": "11",
+        "compaction_check_ms": "14",
+        "compaction_bytes_per_second": "15",
+        "compaction_memory_bytes": "1MiB",
     }
     assert texts.keys() == set(Settings.__dataclass_fields__) == {option.name for option in OPTIONS}
     by_flag = load(texts, {})
