@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-test run test format lint types layers pytest compat bench lock clean
+.PHONY: help install install-test run test format lint types layers pytest compat differ chaos bench lock clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,12 @@ pytest: $(VENV)/.installed-test
 
 compat: $(VENV)/.installed-test  ## the peers' own tools and clients against this broker (tests/compat); takes minutes
 	$(BIN)/python -m tests.compat $(ARGS)
+
+differ: $(VENV)/.installed-test  ## the same raw requests to Apache Kafka and to this broker, answer by answer; takes minutes
+	$(BIN)/python -m tests.compat.differential $(ARGS)
+
+chaos: $(VENV)/.installed-test  ## kill the node again and again under real clients; writes docs/reliability.md
+	$(BIN)/python -m tests.chaos --report docs/reliability.md $(ARGS)
 
 bench: $(VENV)/.installed-test  ## side by side with Apache Kafka in the same run; writes docs/benchmarks.md
 	$(BIN)/python -m bench $(ARGS)

@@ -26,7 +26,7 @@ class File(Protocol):
         """All buffers, one after the other, or OSError: then any part may have been written."""
 
     def preallocate(self, size: int) -> None:
-        """Make it `size` bytes, all zero and really written, so that later writes inside only change data."""
+        """Make it `size` bytes that read as zeros, with the room for them taken: later writes inside find it."""
 
     def datasync(self) -> None: ...
 

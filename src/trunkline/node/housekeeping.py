@@ -12,7 +12,7 @@ from typing import Final
 from trunkline.broker.broker import Broker
 from trunkline.broker.partition import Partition
 from trunkline.log.store import LogStore
-from trunkline.model.errors import StorageFailed, StorageFull, TrunklineError
+from trunkline.model.errors import StorageFailed, StorageFull, TrunklineError, in_one_line
 from trunkline.model.settings import Settings
 from trunkline.serve.kafka.session import KafkaFace
 
@@ -93,8 +93,9 @@ class Housekeeping:
             await chore.work()
         except (TrunklineError, OSError) as error:
             log.warning("Housekeeping could not finish, and will try again: %s", error)
-        except Exception:
-            log.exception("Housekeeping failed, and will try again")
+        except Exception as error:
+            log.error("Housekeeping failed, and will try again: %s", in_one_line(error))
+            log.debug("Housekeeping failed", exc_info=error)
 
     async def _sweep(self) -> None:
         self._face.sweep(monotonic())
