@@ -438,11 +438,26 @@ def test_damage_is_not_written_again_under_a_new_checksum() -> None:
 
 def test_the_budget_is_kept() -> None:
     clock = [0.0]
-    pace = Pace(1_000_000, lambda: clock[0], lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    pace = Pace(1_000_000, lambda: clock[0], lambda seconds: clock.__setitem__(0, clock[0] + seconds), lambda: 0.0)
     for _ in range(5_000):
         clock[0] += 0.0001
         pace.spend(1_000)
     assert 4.9 < clock[0] < 5.2
+
+
+@pytest.mark.parametrize(("others", "least", "most"), [(0.0, 0.0, 0.2), (0.5, 0.6, 0.8)])
+def test_it_rests_more_than_it_works_only_while_others_work(others: float, least: float, most: float) -> None:
+    clock, rested = [0.0], [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        rested[0] += seconds
+
+    pace = Pace(0, lambda: clock[0], sleep, lambda: clock[0] * others)
+    while clock[0] < 5:
+        clock[0] += 0.00003
+        pace.breathe()
+    assert least <= rested[0] / clock[0] <= most
 
 
 # ── crashes ─────────────────────────────────────────────────────────────────────────────────────

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.log.helpers import NOW_MS
 
 from trunkline.log.compaction import Aborted, AbortedTransaction, Cleaner, OffsetMap
+from trunkline.log.pace import Pace
 from trunkline.record.batch import BatchHeader, read_header
 from trunkline.record.records import Record, decode_records, encode_batch
 
@@ -41,10 +42,18 @@ def clean(
     batches: list[Batch], *aborted: AbortedTransaction, now_ms: int, last: dict[int, int] | None = None
 ) -> list[Batch]:
     end, known = batches[-1][0].next_offset, Aborted(aborted)
-    offsets = OffsetMap(0, 1000)
+    offsets = OffsetMap(0, 1000, Pace().breathe)
     for header, batch in batches:
         offsets.add(header, batch, known)
-    cleaner = Cleaner(offsets.offsets, now_ms, 1000, last_offsets=last or {}, log_end=end + 1, aborted=known)
+    cleaner = Cleaner(
+        offsets.offsets,
+        now_ms,
+        1000,
+        last_offsets=last or {},
+        log_end=end + 1,
+        aborted=known,
+        breathe=Pace().breathe,
+    )
     kept = [cleaner.clean(header, batch) for header, batch in batches]
     return [(read_header(batch), batch) for batch in kept if batch is not None]
 

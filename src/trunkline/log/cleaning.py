@@ -123,7 +123,7 @@ def begin(
         last_offsets={id_: state.batches[-1].last_offset for id_, state in producers if state.batches},
         aborted=Aborted(aborted),
         pace=pace,
-        map=OffsetMap(dirt.first_dirty, max(memory_bytes // BYTES_PER_KEY, 1)),
+        map=OffsetMap(dirt.first_dirty, max(memory_bytes // BYTES_PER_KEY, 1), pace.breathe),
     )
 
 
@@ -162,6 +162,7 @@ class Cleaning:
             last_offsets=self.last_offsets,
             log_end=self.log_end,
             aborted=self.aborted,
+            breathe=self.pace.breathe,
         )
 
     @property

@@ -11,13 +11,13 @@ producer's sequence ends there, or the log does: then its empty shell stays. Wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from trunkline.model.errors import TrunklineError
 from trunkline.record.batch import DELETE_HORIZON_BIT, BatchHeader
-from trunkline.record.keys import KeyedRecord, keep_nothing, keep_records, read_body, read_keys
+from trunkline.record.keys import AT_ONCE, KeyedRecord, keep_nothing, keep_records, read_body, read_keys
 
 BYTES_PER_KEY: Final = 200
 """What a key costs in memory while a part of a log is cleaned."""
@@ -54,13 +54,15 @@ class Aborted:
 class OffsetMap:
     """The last offset of every key of a part of the log; a bounded number of keys."""
 
-    __slots__ = ("_most_keys", "end_offset", "offsets")
+    __slots__ = ("_breathe", "_most_keys", "end_offset", "offsets")
 
-    def __init__(self, first_offset: int, most_keys: int) -> None:
+    def __init__(self, first_offset: int, most_keys: int, breathe: Callable[[], None]) -> None:
+        """`breathe` is called between any two small pieces of work."""
         self.offsets: dict[bytes, int] = {}
         self.end_offset = first_offset
         """It knows everything below."""
         self._most_keys = most_keys
+        self._breathe = breathe
 
     @property
     def full(self) -> bool:
@@ -72,13 +74,15 @@ class OffsetMap:
         if header.is_control or header in aborted:
             return
         try:
-            records = read_keys(read_body(header, batch), header.record_count)
+            records = read_keys(read_body(header, batch), header.record_count, self._breathe)
         except TrunklineError:
             return
         base, offsets = header.base_offset, self.offsets
-        for _, _, delta, key, _ in records:
-            if key is not None:
-                offsets[key if len(key) <= _SHORT_KEY_BYTES else _digest(key)] = base + delta
+        for first in range(0, len(records), AT_ONCE):
+            for _, _, delta, key, _ in records[first : first + AT_ONCE]:
+                if key is not None:
+                    offsets[key if len(key) <= _SHORT_KEY_BYTES else _digest(key)] = base + delta
+            self._breathe()
 
 
 class Cleaner:
@@ -93,6 +97,7 @@ class Cleaner:
         last_offsets: Mapping[int, int],
         log_end: int,
         aborted: Aborted,
+        breathe: Callable[[], None],
     ) -> None:
         """`last_offsets`: of each producer, where its last batch ends."""
         self.records_removed = 0
@@ -102,6 +107,7 @@ class Cleaner:
         self._last_offsets = last_offsets
         self._log_end = log_end
         self._aborted = aborted
+        self._breathe = breathe
         self._in_transaction: set[int] = set()
         """Producers of which a transaction's records were met, and its marker not yet."""
 
@@ -115,7 +121,7 @@ class Cleaner:
             return self._emptied(header)
         try:
             body = read_body(header, batch)
-            records = read_keys(body, header.record_count)
+            records = read_keys(body, header.record_count, self._breathe)
         except TrunklineError:
             return batch
         kept = self._kept(header, records)
@@ -131,12 +137,15 @@ class Cleaner:
 
     def _kept(self, header: BatchHeader, records: list[KeyedRecord]) -> list[KeyedRecord]:
         base, last_of = header.base_offset, self._offsets.get
-        kept = [
-            record
-            for record in records
-            if (key := record[3]) is not None
-            and last_of(key if len(key) <= _SHORT_KEY_BYTES else _digest(key), -1) <= base + record[2]
-        ]
+        kept: list[KeyedRecord] = []
+        for first in range(0, len(records), AT_ONCE):
+            kept += [
+                record
+                for record in records[first : first + AT_ONCE]
+                if (key := record[3]) is not None
+                and last_of(key if len(key) <= _SHORT_KEY_BYTES else _digest(key), -1) <= base + record[2]
+            ]
+            self._breathe()
         if self._expired(header):
             kept = [record for record in kept if not record[4]]
         return kept
@@ -151,7 +160,8 @@ class Cleaner:
             return batch if header.record_count else self._emptied(header)
         try:
             body = read_body(header, batch)
-            return memoryview(keep_records(header, body, read_keys(body, header.record_count), self._horizon_ms))
+            records = read_keys(body, header.record_count, self._breathe)
+            return memoryview(keep_records(header, body, records, self._horizon_ms))
         except TrunklineError:
             return batch
 

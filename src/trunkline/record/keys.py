@@ -7,7 +7,7 @@ of all records anew. The first and last offset of a batch never change, nor what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from trunkline.model.errors import InvalidRecord
@@ -25,6 +25,8 @@ from trunkline.record.compression import compress, decompress
 from trunkline.record.varint import read_varint, write_varint
 
 NO_TIMESTAMP: Final = -1
+AT_ONCE: Final = 100
+"""Records that are looked at before others get their turn."""
 
 
 KeyedRecord = tuple[int, int, int, bytes | None, bool]
@@ -36,58 +38,64 @@ def read_body(header: BatchHeader, batch: memoryview) -> bytes:
     return bytes(decompress(header.compression, batch[HEADER_BYTES:]))
 
 
-def read_keys(body: bytes, count: int) -> list[KeyedRecord]:
-    """InvalidRecord where the records are not `count`, or not as long as they say.
-
-    Numbers of one and two bytes are taken apart in place: this loop is most of what cleaning costs.
-    """
+def read_keys(body: bytes, count: int, breathe: Callable[[], None]) -> list[KeyedRecord]:
+    """InvalidRecord where the records are not `count`, or not as long as they say. `breathe` is called now and then."""
     found: list[KeyedRecord] = []
-    add = found.append
-    position, size = 0, len(body)
+    position = 0
     try:
-        for _ in range(count):
-            start = position
-            low = body[position]
-            if low < 0x80:
-                position += 1
-                end = position + (low >> 1)
-            elif (high := body[position + 1]) < 0x80:
-                position += 2
-                end = position + ((low & 0x7F | high << 7) >> 1)
-            else:
-                length, position = _number(body, position)
-                end = position + length
-            if end > size or end <= position:
-                raise InvalidRecord(f"A record of {end - position} bytes is claimed where {size - position} remain.")
-            position += 1
-            while body[position] >= 0x80:
-                position += 1
-            low = body[position + 1]
-            if low < 0x80:
-                delta = low >> 1
-                position += 2
-            elif (high := body[position + 2]) < 0x80:
-                delta = (low & 0x7F | high << 7) >> 1
-                position += 3
-            else:
-                delta, position = _number(body, position + 1)
-            low = body[position]
-            if low < 0x80 and not low & 1:
-                value_at = position + 1 + (low >> 1)
-                key: bytes | None = body[position + 1 : value_at]
-            else:
-                length, position = _number(body, position)
-                value_at = position + max(length, 0)
-                key = body[position:value_at] if length >= 0 else None
-            if value_at >= end:
-                raise InvalidRecord("A key does not fit into its record.")
-            add((start, end, delta, key, body[value_at] == 1))
-            position = end
+        for first in range(0, count, AT_ONCE):
+            if first:
+                breathe()
+            position = _read_some(body, position, min(count - first, AT_ONCE), found)
     except IndexError:
         raise InvalidRecord(f"The batch ends before its {count} records do.") from None
-    if position != size:
-        raise InvalidRecord(f"{size - position} bytes follow the {count} records that the batch claims.")
+    if position != len(body):
+        raise InvalidRecord(f"{len(body) - position} bytes follow the {count} records that the batch claims.")
     return found
+
+
+def _read_some(body: bytes, position: int, count: int, found: list[KeyedRecord]) -> int:
+    """Numbers of one and two bytes are taken apart in place: this loop is most of what cleaning costs."""
+    add, size = found.append, len(body)
+    for _ in range(count):
+        start = position
+        low = body[position]
+        if low < 0x80:
+            position += 1
+            end = position + (low >> 1)
+        elif (high := body[position + 1]) < 0x80:
+            position += 2
+            end = position + ((low & 0x7F | high << 7) >> 1)
+        else:
+            length, position = _number(body, position)
+            end = position + length
+        if end > size or end <= position:
+            raise InvalidRecord(f"A record of {end - position} bytes is claimed where {size - position} remain.")
+        position += 1
+        while body[position] >= 0x80:
+            position += 1
+        low = body[position + 1]
+        if low < 0x80:
+            delta = low >> 1
+            position += 2
+        elif (high := body[position + 2]) < 0x80:
+            delta = (low & 0x7F | high << 7) >> 1
+            position += 3
+        else:
+            delta, position = _number(body, position + 1)
+        low = body[position]
+        if low < 0x80 and not low & 1:
+            value_at = position + 1 + (low >> 1)
+            key: bytes | None = body[position + 1 : value_at]
+        else:
+            length, position = _number(body, position)
+            value_at = position + max(length, 0)
+            key = body[position:value_at] if length >= 0 else None
+        if value_at >= end:
+            raise InvalidRecord("A key does not fit into its record.")
+        add((start, end, delta, key, body[value_at] == 1))
+        position = end
+    return position
 
 
 def keep_records(
