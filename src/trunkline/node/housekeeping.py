@@ -113,7 +113,7 @@ class Housekeeping:
     async def checkpoint(self) -> None:
         """One at a time, whoever asks for it."""
         async with self._checkpointing:
-            await self.checkpoint()
+            await self._checkpoint()
 
     async def _checkpoint(self) -> None:
         self._checkpoint_bytes_at = self._broker.stats.journal_bytes_synced
