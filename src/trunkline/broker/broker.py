@@ -14,12 +14,13 @@ from trunkline.broker.groups import Groups
 from trunkline.broker.partition import Partition
 from trunkline.broker.producer_ids import ProducerIds
 from trunkline.broker.topics import Topics
+from trunkline.broker.transactions import Transactions
 from trunkline.broker.waiting import LongPoll
 from trunkline.log.partition_log import Appended
-from trunkline.model.errors import OffsetOutOfRange
-from trunkline.model.ids import NO_OFFSET, NodeId, Offset
+from trunkline.model.errors import OffsetOutOfRange, TransactionalIdMissing
+from trunkline.model.ids import NO_OFFSET, NodeId, Offset, TopicPartition
 from trunkline.model.stats import Stats
-from trunkline.record.batch import split_batches
+from trunkline.record.batch import TRANSACTIONAL_BIT, BatchHeader, split_batches
 
 
 class Broker:
@@ -30,6 +31,7 @@ class Broker:
         node_id: NodeId,
         topics: Topics,
         groups: Groups,
+        transactions: Transactions,
         durability: Durability,
         producer_ids: ProducerIds,
         stats: Stats,
@@ -41,6 +43,7 @@ class Broker:
         self.node_id = node_id
         self.topics = topics
         self.groups = groups
+        self.transactions = transactions
         self.durability = durability
         self.producer_ids = producer_ids
         self.stats = stats
@@ -50,25 +53,38 @@ class Broker:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 
-    def publish(self, partition: Partition, records: memoryview) -> tuple[Appended, int]:
+    def publish(
+        self, partition: Partition, records: memoryview, transactional_id: str | None = None, *, implicit: bool = False
+    ) -> tuple[Appended, int]:
         """Append record batches; gives what they got and the journal ticket at which they are safe (0: they are).
 
-        The bytes are stamped in place and kept: the caller must not touch them again.
+        The bytes are stamped in place and kept: the caller must not touch them again. `implicit`: transactional ones
+        make the partition part of their transaction.
         """
         batches = split_batches(records)
+        joined = 0
+        for header, _ in batches:
+            if header.attributes & TRANSACTIONAL_BIT:
+                joined = self._join(partition, header, transactional_id, implicit)
         appended = partition.append(batches, self.now_ms())
         stats = self.stats
         if appended.duplicate:
             stats.duplicate_batches += len(batches)
             unsafe = appended.last_offset >= partition.high_watermark
-            return appended, (appended.ticket or 0) if unsafe else 0
+            return appended, max(joined, (appended.ticket or 0) if unsafe else 0)
         stats.batches_in += len(batches)
         stats.bytes_in += len(records)
         stats.messages_in += appended.last_offset - appended.base_offset + 1
         if appended.ticket is None:
-            return appended, 0
+            return appended, joined
         self.durability.written(appended.ticket, partition, Offset(partition.log.end), len(records))
         return appended, appended.ticket
+
+    def _join(self, partition: Partition, header: BatchHeader, transactional_id: str | None, implicit: bool) -> int:
+        if transactional_id is None:
+            raise TransactionalIdMissing("A transactional batch came without the transactional id of its producer.")
+        place = TopicPartition(partition.topic.name, partition.index)
+        return self.transactions.join(transactional_id, header, place, implicit=implicit)
 
     def delete_records(self, partition: Partition, before: Offset) -> int:
         """Forget everything below `before` (-1: up to the high watermark). Gives the ticket at which that is safe."""
@@ -91,15 +107,30 @@ class Broker:
         answers, total_bytes, any_cold = read_now(wants, max_bytes)
         enough = total_bytes >= min_bytes or any(got.error for got in answers)
         if enough or wait_ms <= 0 or not wants:
-            return self._loaded(answers) if any_cold else answers
+            return self._loaded(wants, answers) if any_cold else answers
         poll = LongPoll([want.partition for want in wants], min_bytes - total_bytes, wait_ms / 1000)
+        if wants[0].committed:
+            return self._fetch_committed_later(wants, min_bytes, max_bytes, poll, wait_ms)
         return self._fetch_later(wants, max_bytes, poll)
+
+    async def _fetch_committed_later(
+        self, wants: Sequence[Want], min_bytes: int, max_bytes: int, poll: LongPoll, wait_ms: int
+    ) -> list[Got]:
+        """What becomes visible may be undecided: then sleep on, until the time is up."""
+        deadline_ms = self.now_ms() + wait_ms
+        while True:
+            await poll.sleep()
+            answers, total_bytes, any_cold = read_now(wants, max_bytes)
+            left_ms = deadline_ms - self.now_ms()
+            if left_ms <= 0 or total_bytes >= min_bytes or any(got.error for got in answers):
+                return await self._loaded(wants, answers) if any_cold else answers
+            poll = LongPoll([want.partition for want in wants], 1, left_ms / 1000)
 
     async def _fetch_later(self, wants: Sequence[Want], max_bytes: int, poll: LongPoll) -> list[Got]:
         await poll.sleep()
         answers, _, any_cold = read_now(wants, max_bytes)
-        return await self._loaded(answers) if any_cold else answers
+        return await self._loaded(wants, answers) if any_cold else answers
 
-    async def _loaded(self, answers: list[Got]) -> list[Got]:
-        await load(answers, self.run_blocking)
+    async def _loaded(self, wants: Sequence[Want], answers: list[Got]) -> list[Got]:
+        await load(wants, answers, self.run_blocking)
         return answers

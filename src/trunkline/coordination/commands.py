@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Final, NewType
 
 from trunkline.coordination.facts import Committed, Fact
+from trunkline.coordination.transaction_facts import PendingOffset
 from trunkline.model import limits
 from trunkline.model.errors import TrunklineError
 from trunkline.model.ids import Epoch, GroupId, MemberId, Offset
@@ -187,6 +188,32 @@ class CommitReply:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckOffsets:
+    """What a transaction would commit: may this member (KIP-447), and what of it? Nothing changes yet."""
+
+    ticket: Ticket
+    group_id: GroupId
+    member_id: MemberId
+    instance_id: str | None
+    generation: int
+    topics: tuple[tuple[str, tuple[OffsetToCommit, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedOffsets:
+    topics: PartitionResults
+    accepted: tuple[PendingOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOffsets:
+    """A transaction is committed, and so are these. Commits that were made after them win. Twice does no harm."""
+
+    ticket: Ticket
+    offsets: tuple[PendingOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FetchOffsets:
     ticket: Ticket
     group_id: GroupId
@@ -283,6 +310,8 @@ Command = (
     | Heartbeat
     | Leave
     | CommitOffsets
+    | CheckOffsets
+    | ApplyOffsets
     | FetchOffsets
     | DeleteOffsets
     | DeleteGroups
@@ -295,6 +324,7 @@ Reply = (
     | HeartbeatReply
     | LeaveReply
     | CommitReply
+    | CheckedOffsets
     | FetchReply
     | DeleteOffsetsReply
     | DeleteGroupsReply

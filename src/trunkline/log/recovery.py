@@ -93,7 +93,7 @@ class TailRecovery:
 
     def _adopt(self) -> None:
         assert self._next is not None
-        self._partition.adopt(self._next.segment_base, self._next.header, self._now_ms)
+        self._partition.adopt(self._next.segment_base, self._next.header, self._next.batch, self._now_ms)
         self._next = next(self._tail, None)
 
     def _standing(self) -> Iterator[Standing]:
