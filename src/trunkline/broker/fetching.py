@@ -57,7 +57,7 @@ def read_now(wants: Sequence[Want], max_bytes: int) -> tuple[list[Got], int, boo
             transactions = partition.log.transactions
             got.aborted = transactions.aborted if transactions is not None else ()
         if got.cold is None:
-            got.aborted = None
+            got.aborted = () if want.committed else None
             continue
         if got.cold.cold:
             any_cold = True

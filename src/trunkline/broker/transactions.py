@@ -250,7 +250,9 @@ class Transactions:
             for producer_id, found in list(transactions.open.items()):
                 one = known.get(ProducerId(producer_id))
                 if one is None or place not in one.partitions or found.epoch > one.producer_epoch:
-                    log.warning("%s: an open transaction of producer %d that nobody knows is aborted", place, producer_id)
+                    log.warning(
+                        "%s: an open transaction of producer %d that nobody knows is aborted", place, producer_id
+                    )
                     self.write_marker(partition, producer_id, found.epoch, Marker(commit=False))
 
     def _try_again_later(self) -> None:

@@ -288,9 +288,7 @@ class TransactionCoordinator:
         if add.place not in one.partitions and not add.implicit:
             raise TransactionAbortable(f"the offsets' topic is not part of the transaction of {add.transactional_id}")
         offsets = {(each.group_id, each.topic, each.partition): each for each in (*one.offsets, *add.offsets)}
-        grown = replace(
-            _begun(one, now_ms), partitions=one.partitions | {add.place}, offsets=tuple(offsets.values())
-        )
+        grown = replace(_begun(one, now_ms), partitions=one.partitions | {add.place}, offsets=tuple(offsets.values()))
         self._store(add.transactional_id, grown, out)
         return Done()
 

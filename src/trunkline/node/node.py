@@ -102,9 +102,7 @@ class Node:
         topics.on_deleted = groups.forget_topic
         groups.load()
         producer_ids = ProducerIds(metadata)
-        transactions = Transactions(
-            TransactionSettings(), producer_ids.next, topics, groups, self._durability, now_ms
-        )
+        transactions = Transactions(TransactionSettings(), producer_ids.next, topics, groups, self._durability, now_ms)
         transactions.load()
         self.broker = Broker(
             cluster_id=metadata.cluster_id,

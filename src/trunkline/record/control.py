@@ -1,8 +1,8 @@
 """Control batches: the one record with which the broker ends a transaction in a partition. Consumers skip it.
 
-    batch     attributes transactional and control; the producer's id and epoch; no sequence
-    key       version i16 = 0 | type i16: 0 abort, 1 commit
-    value     version i16 = 0 | coordinator epoch i32
+batch     attributes transactional and control; the producer's id and epoch; no sequence
+key       version i16 = 0 | type i16: 0 abort, 1 commit
+value     version i16 = 0 | coordinator epoch i32
 """
 
 from __future__ import annotations

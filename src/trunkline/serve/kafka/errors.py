@@ -24,6 +24,7 @@ class ErrorCode(IntEnum):
     COORDINATOR_NOT_AVAILABLE = 15
     NOT_COORDINATOR = 16
     INVALID_TOPIC_EXCEPTION = 17
+    NOT_ENOUGH_REPLICAS = 19
     INVALID_REQUIRED_ACKS = 21
     ILLEGAL_GENERATION = 22
     INCONSISTENT_GROUP_PROTOCOL = 23
@@ -44,6 +45,12 @@ class ErrorCode(IntEnum):
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     DUPLICATE_SEQUENCE_NUMBER = 46
     INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    OPERATION_NOT_ATTEMPTED = 55
     KAFKA_STORAGE_ERROR = 56
     UNKNOWN_PRODUCER_ID = 59
     NON_EMPTY_GROUP = 68
@@ -57,9 +64,14 @@ class ErrorCode(IntEnum):
     FENCED_INSTANCE_ID = 82
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     INVALID_RECORD = 87
+    UNSTABLE_OFFSET_COMMIT = 88
+    PRODUCER_FENCED = 90
     UNKNOWN_TOPIC_ID = 100
+    TRANSACTIONAL_ID_NOT_FOUND = 105
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
+    TRANSACTION_ABORTABLE = 120
+    INVALID_REGULAR_EXPRESSION = 128
 
 
 CODES: Final[Mapping[type[TrunklineError], ErrorCode]] = {
@@ -88,6 +100,15 @@ CODES: Final[Mapping[type[TrunklineError], ErrorCode]] = {
     errors.DuplicateSequence: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
     errors.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     errors.UnknownProducer: ErrorCode.UNKNOWN_PRODUCER_ID,
+    errors.TransactionalIdMissing: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    errors.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
+    errors.TransactionAbortable: ErrorCode.TRANSACTION_ABORTABLE,
+    errors.ConcurrentTransactions: ErrorCode.CONCURRENT_TRANSACTIONS,
+    errors.ProducerFenced: ErrorCode.PRODUCER_FENCED,
+    errors.UnknownProducerMapping: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    errors.UnknownTransactionalId: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    errors.InvalidTransactionTimeout: ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+    errors.UnstableOffset: ErrorCode.UNSTABLE_OFFSET_COMMIT,
     errors.StorageFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.StorageFull: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.CorruptLog: ErrorCode.KAFKA_STORAGE_ERROR,

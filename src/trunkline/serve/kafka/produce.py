@@ -2,15 +2,24 @@
 
 acks=1 and acks=all mean the same on one node: answered after the journal is synced (or once written, where the topic's
 durability is `os`). acks=0 is not answered; its errors are counted only. A partition's error never touches another one.
-Not served: transactional batches (INVALID_REQUEST) until transactions come.
+Transactional batches must belong to a partition that was added to their transaction; from version 12 on they add it by
+themselves (KIP-890). Before that, a transaction that is just ending is told as NOT_ENOUGH_REPLICAS, which all retry.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from trunkline.broker.partition import Partition
-from trunkline.model.errors import CorruptBatch, InvalidRecord, NotSupported, RequestTimedOut, TrunklineError
+from trunkline.model.errors import (
+    ConcurrentTransactions,
+    CorruptBatch,
+    InvalidRecord,
+    RequestTimedOut,
+    TransactionAbortable,
+    TrunklineError,
+)
 from trunkline.model.ids import TopicId
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import ErrorCode, code_of
@@ -21,6 +30,9 @@ from trunkline.wire.kafka.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+
+_ABORTABLE: Final = 11
+_IMPLICIT: Final = 12
 
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
@@ -49,15 +61,15 @@ def _append(
             return PartitionProduceResponse(
                 index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1
             ), 0
-        if request.transactional_id is not None:
-            raise NotSupported("Transactions are not served yet: produce without transactional.id.")
         partition = _partition(call, topic, data.index)
         if not data.records:
             raise CorruptBatch("The request holds no record batch for this partition.")
-        appended, ticket = call.broker.publish(partition, memoryview(data.records))
+        appended, ticket = call.broker.publish(
+            partition, memoryview(data.records), request.transactional_id, implicit=call.version >= _IMPLICIT
+        )
     except TrunklineError as error:
         call.broker.stats.count_error(type(error).__name__)
-        return _refused(data.index, error), 0
+        return _refused(call, data.index, error), 0
     return (
         PartitionProduceResponse(
             index=data.index,
@@ -76,12 +88,17 @@ def _partition(call: Call, topic: TopicProduceData, index: int) -> Partition:
     return topics.partition(topic.name, index)
 
 
-def _refused(index: int, error: TrunklineError) -> PartitionProduceResponse:
+def _refused(call: Call, index: int, error: TrunklineError) -> PartitionProduceResponse:
     records = []
     if isinstance(error, InvalidRecord):
         records = [BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message=str(error))]
+    code = code_of(error)
+    if isinstance(error, TransactionAbortable) and call.version < _ABORTABLE:
+        code = ErrorCode.INVALID_TXN_STATE
+    elif isinstance(error, ConcurrentTransactions):
+        code = ErrorCode.NOT_ENOUGH_REPLICAS
     return PartitionProduceResponse(
-        index=index, error_code=code_of(error), base_offset=-1, record_errors=records, error_message=str(error)
+        index=index, error_code=code, base_offset=-1, record_errors=records, error_message=str(error)
     )
 
 

@@ -2,22 +2,47 @@
 
 Produce is listed from version 0 although older versions than 3 are refused, as Apache Kafka does (KAFKA-18659):
 librdkafka picks its compression codecs from the range. A version that is not known gets the version 0 answer with
-UNSUPPORTED_VERSION and the list, as the protocol guide asks, so that the client can try again. No features are listed:
-a client then uses neither transactions of version 2 nor the new group protocol.
+UNSUPPORTED_VERSION and the list, as the protocol guide asks, so that the client can try again. Features tell what
+clients may use; before version 4 those that start at 0 are not shown, for clients that can not read that.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from trunkline.serve.kafka.call import ApiTable, Call
 from trunkline.serve.kafka.errors import ErrorCode
 from trunkline.wire.kafka.messages.api_versions_request import ApiVersionsRequest
-from trunkline.wire.kafka.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from trunkline.wire.kafka.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+FEATURES: Final = {
+    "transaction.version": (0, 2),
+}
+"""The lowest and the highest level of each that is known; the highest is in use."""
+_FEATURES_EPOCH: Final = 1
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     if call.version >= 3 and not (_plain(request.client_software_name) and _plain(request.client_software_version)):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return listing(call.apis, ErrorCode.NONE)
+    response = listing(call.apis, ErrorCode.NONE)
+    if call.version >= 3:
+        response.supported_features = [
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in FEATURES.items()
+            if low > 0 or call.version >= 4
+        ]
+        response.finalized_features = [
+            FinalizedFeatureKey(name=name, min_version_level=high, max_version_level=high)
+            for name, (_, high) in FEATURES.items()
+        ]
+        response.finalized_features_epoch = _FEATURES_EPOCH
+    return response
 
 
 def listing(apis: ApiTable, error: ErrorCode) -> ApiVersionsResponse:
