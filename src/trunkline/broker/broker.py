@@ -17,7 +17,7 @@ from trunkline.broker.topics import Topics
 from trunkline.broker.transactions import Transactions
 from trunkline.broker.waiting import LongPoll
 from trunkline.log.partition_log import Appended
-from trunkline.model.errors import OffsetOutOfRange, TransactionalIdMissing
+from trunkline.model.errors import OffsetOutOfRange, OutOfOrderSequence, TransactionalIdMissing
 from trunkline.model.ids import NO_OFFSET, NodeId, Offset, TopicPartition
 from trunkline.model.stats import Stats
 from trunkline.record.batch import TRANSACTIONAL_BIT, BatchHeader, split_batches
@@ -84,7 +84,10 @@ class Broker:
         if transactional_id is None:
             raise TransactionalIdMissing("A transactional batch came without the transactional id of its producer.")
         place = TopicPartition(partition.topic.name, partition.index)
-        return self.transactions.join(transactional_id, header, place, implicit=implicit)
+        ticket = self.transactions.join(transactional_id, header, place, implicit=implicit)
+        if implicit and header.base_sequence != 0 and partition.log.producers.of(header.producer_id) is None:
+            raise OutOfOrderSequence(f"Producer {header.producer_id} is new to {place}: it must start at sequence 0.")
+        return ticket
 
     def delete_records(self, partition: Partition, before: Offset) -> int:
         """Forget everything below `before` (-1: up to the high watermark). Gives the ticket at which that is safe."""

@@ -34,6 +34,7 @@ EXPIRY_MS: Final = 24 * 60 * 60 * 1000
 _INT_MAX: Final = 2**31 - 1
 _STATE: Final = struct.Struct(">qhqB")
 _BATCH: Final = struct.Struct(">iiqqq")
+_ENDED: Final = 0x80
 _WITH_TRANSACTIONS: Final = b"\xff\x01"
 """No producer id starts so."""
 
@@ -50,13 +51,15 @@ class ProducerState(NamedTuple):
     epoch: int
     last_used_ms: int
     batches: tuple[KnownBatch, ...]
+    ended: bool = False
+    """A transaction of it has ended here."""
 
     def after(self, header: BatchHeader, now_ms: int) -> ProducerState:
         last = header.last_sequence
         batch = KnownBatch(header.base_sequence, last, header.base_offset, header.last_offset, header.max_timestamp)
         if header.producer_epoch != self.epoch:
-            return ProducerState(header.producer_epoch, now_ms, (batch,))
-        return ProducerState(self.epoch, now_ms, (*self.batches[1 - REMEMBERED_BATCHES :], batch))
+            return ProducerState(header.producer_epoch, now_ms, (batch,), self.ended)
+        return ProducerState(self.epoch, now_ms, (*self.batches[1 - REMEMBERED_BATCHES :], batch), self.ended)
 
 
 _UNKNOWN: Final = ProducerState(-1, 0, ())
@@ -119,7 +122,7 @@ class Producers:
         self.transactions.replay_marker(header, marker.commit)
         state = self._states.pop(header.producer_id, _UNKNOWN)
         batches = state.batches if state.epoch == header.producer_epoch else ()
-        self._states[header.producer_id] = ProducerState(header.producer_epoch, now_ms, batches)
+        self._states[header.producer_id] = ProducerState(header.producer_epoch, now_ms, batches, ended=True)
 
     def expire(self, now_ms: int) -> None:
         """Forget who was idle for a day, unless a transaction of theirs is open."""
@@ -165,13 +168,14 @@ def _check(header: BatchHeader, state: ProducerState) -> KnownBatch | None:
 def encode_producers(states: Mapping[int, ProducerState], transactions: PartitionTransactions | None = None) -> bytes:
     """(producer id i64 | epoch i16 | last used i64 | count u8 | (sequences i32, offsets i64, time i64)*)*
 
-    Where there were transactions, ff 01 and these (see there) come first.
+    The highest bit of the count: a transaction has ended. Where there were transactions, ff 01 and these (see there) come first.
     """
     out = bytearray()
     if transactions:
         out += _WITH_TRANSACTIONS + transactions.encode()
     for producer_id, state in states.items():
-        out += _STATE.pack(producer_id, state.epoch, state.last_used_ms, len(state.batches))
+        count = len(state.batches) | (_ENDED if state.ended else 0)
+        out += _STATE.pack(producer_id, state.epoch, state.last_used_ms, count)
         for batch in state.batches:
             out += _BATCH.pack(*batch)
     return bytes(out)
@@ -185,9 +189,10 @@ def decode_producers(data: bytes) -> Producers:
     while position < len(data):
         producer_id, epoch, last_used_ms, count = _STATE.unpack_from(data, position)
         position += _STATE.size
+        ended, count = bool(count & _ENDED), count & ~_ENDED
         batches = tuple(KnownBatch(*_BATCH.unpack_from(data, position + i * _BATCH.size)) for i in range(count))
         position += count * _BATCH.size
-        states[producer_id] = ProducerState(epoch, last_used_ms, batches)
+        states[producer_id] = ProducerState(epoch, last_used_ms, batches, ended)
     return Producers(states, transactions)
 
 

@@ -119,7 +119,7 @@ def _active(partition: Partition) -> list[ProducerState]:
                 producer_epoch=state.epoch,
                 last_sequence=last.last_sequence if last else -1,
                 last_timestamp=last.timestamp if last else -1,
-                coordinator_epoch=_COORDINATOR_EPOCH if transaction else _NO_COORDINATOR_EPOCH,
+                coordinator_epoch=_COORDINATOR_EPOCH if state.ended else _NO_COORDINATOR_EPOCH,
                 current_txn_start_offset=transaction.first_offset if transaction else -1,
             )
         )

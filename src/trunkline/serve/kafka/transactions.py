@@ -129,8 +129,6 @@ def _results(
 
 def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     """All groups have their offsets in one place, so which group it is does not matter yet."""
-    if not request.group_id:
-        return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     places = frozenset((OFFSETS_PLACE,))
     try:
         call.broker.transactions.ask(
