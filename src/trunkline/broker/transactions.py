@@ -3,14 +3,16 @@
     end of a transaction      facts in __transaction_state      partitions and groups           answer
     ────────────────────▶     Prepare… ── synced ──▶            markers, offsets ──▶ Complete…  ──▶
 
-Everything goes through the one journal, whose order is kept: what is synced implies all that was written before. So
-only the decision is waited for before markers are written, for a marker that a crash keeps without it could not be
-taken back. A client of transaction version 2 is answered then: its epoch tells markers of this transaction from records
-of the next, so finishing twice after a crash does no harm. Others are answered once Complete… is synced. What joins
-partitions and offsets to a transaction is not waited for at all: the decision that follows makes it safe.
+Facts are synced before they are answered. They go through the one journal, whose order is kept, and after a crash no
+fact counts that the journal does not have (see log/recovery): so a fact tells that all that was written before it is
+there. Partitions may have more: what was written to a segment can outlive the sync it waited for. Therefore markers are
+not written before the decision is synced. A client of transaction version 2 is answered then: its epoch tells markers
+of this transaction from records of the next, so finishing twice after a crash does no harm. Others are answered once
+Complete… is synced, before which no record of the next one can come.
 
-After a restart, what was decided is finished, and what is open in a partition but in no transaction is aborted there:
-records whose joining a loss of power took away were never part of anything that was answered.
+After a restart, what was decided is finished. A partition in which a producer has records that its transaction does not
+know of is joined to it, as its last request would have done; if they are not of the producer's present epoch, nobody
+can end that transaction any more, and it is aborted there.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from trunkline.coordination.transaction_commands import (
     TransactionSettings,
     VerifyPartitions,
 )
-from trunkline.coordination.transaction_facts import Transaction, TransactionState, decode, encode
+from trunkline.coordination.transaction_facts import PREPARED, Transaction, TransactionState, decode, encode
 from trunkline.coordination.transactions import TransactionCoordinator
 from trunkline.model.errors import (
     InvalidProducerEpoch,
@@ -88,7 +90,7 @@ class Transactions:
             self._coordinator.replay(decode(key, value))
         for transactional_id in self._coordinator.unfinished():
             self._finish(transactional_id, again=True)
-        self._abort_strays()
+        self._settle_strays()
         self._arm()
 
     def close(self) -> None:
@@ -240,19 +242,19 @@ class Transactions:
         if known is not None and producer_epoch < known.epoch:
             raise InvalidProducerEpoch(f"Epoch {producer_epoch} of producer {producer_id} is fenced by {known.epoch}.")
 
-    def _abort_strays(self) -> None:
-        known = {one.producer_id: one for one in self._coordinator.open()}
+    def _settle_strays(self) -> None:
+        known = {one.producer_id: (name, one) for name, one in self._coordinator}
         for partition in self._topics.all_partitions():
             transactions = partition.log.transactions
             if transactions is None or not transactions.open:
                 continue
             place = TopicPartition(partition.topic.name, partition.index)
             for producer_id, found in list(transactions.open.items()):
-                one = known.get(ProducerId(producer_id))
-                if one is None or place not in one.partitions or found.epoch > one.producer_epoch:
-                    log.warning(
-                        "%s: an open transaction of producer %d that nobody knows is aborted", place, producer_id
-                    )
+                name, one = known.get(ProducerId(producer_id), ("", None))
+                if one is not None and one.producer_epoch == found.epoch and one.state not in PREPARED:
+                    self.ask(AddPartitions(name, producer_id, found.epoch, frozenset((place,))))
+                elif one is None or place not in one.partitions:
+                    log.warning("%s: a transaction of producer %d that nobody knows is aborted", place, producer_id)
                     self.write_marker(partition, producer_id, found.epoch, Marker(commit=False))
 
     def _try_again_later(self) -> None:

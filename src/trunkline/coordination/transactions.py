@@ -112,7 +112,7 @@ class TransactionCoordinator:
                     raise UnknownTransactionalId(f"there is no transactional id {command.transactional_id}")
                 return known
             case ListTransactions():
-                return TransactionList(tuple(self._transactions.items()))
+                return TransactionList(tuple(self))
 
     def tick(self, now_ms: int) -> TransactionOutcome:
         """Abort what took too long, forget who was not seen for long."""
@@ -179,9 +179,8 @@ class TransactionCoordinator:
         one = self._transactions.get(transactional_id)
         return one if one is not None and one.state in PREPARED else None
 
-    def open(self) -> Iterator[Transaction]:
-        """Begun, and not known to be finished."""
-        return (one for one in self._transactions.values() if one.state is ONGOING or one.state in PREPARED)
+    def __iter__(self) -> Iterator[tuple[str, Transaction]]:
+        return iter(self._transactions.items())
 
     def is_pending(self, group_id: GroupId, topic: str, partition: int) -> bool:
         """Whether an undecided transaction may yet change what the group has committed there."""

@@ -168,7 +168,8 @@ def _check(header: BatchHeader, state: ProducerState) -> KnownBatch | None:
 def encode_producers(states: Mapping[int, ProducerState], transactions: PartitionTransactions | None = None) -> bytes:
     """(producer id i64 | epoch i16 | last used i64 | count u8 | (sequences i32, offsets i64, time i64)*)*
 
-    The highest bit of the count: a transaction has ended. Where there were transactions, ff 01 and these (see there) come first.
+    The highest bit of the count: a transaction has ended. Where some are open or were aborted, ff 01 and these (see
+    there) come first.
     """
     out = bytearray()
     if transactions:

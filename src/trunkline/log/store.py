@@ -37,7 +37,7 @@ from trunkline.log.partition_log import PartitionLog, Shared
 from trunkline.log.recovery import TailRecovery
 from trunkline.model.errors import CorruptLog, UnknownPartition, UnknownTopicId
 from trunkline.model.ids import TopicId
-from trunkline.model.topic import Topic
+from trunkline.model.topic import Durability, Topic
 
 _log = logging.getLogger(__name__)
 TOPICS: Final = "topics"
@@ -187,15 +187,20 @@ class LogStore:
                 if not self._is_durable(key):
                     continue  # its topic was deleted
                 if key not in tails:
-                    tails[key] = TailRecovery(self.partition(*key), now_ms)
+                    tails[key] = self._tail(key, now_ms)
                 tails[key].apply(entry)
         for topic in self._topics.values():
             for index in range(0 if topic.memory else topic.partitions):
                 key = (topic.id, index)
                 if key not in tails and (key in self._encoded or f"{topic.name}-{index}" in directories):
-                    TailRecovery(self.partition(*key), now_ms).finish()
+                    self._tail(key, now_ms).finish()
         for tail in tails.values():
             tail.finish()
+
+    def _tail(self, key: PartitionKey, now_ms: int) -> TailRecovery:
+        topic = self._topics[key[0]]
+        strict = topic.internal and topic.config.durability is Durability.FSYNC
+        return TailRecovery(self.partition(*key), now_ms, strict=strict)
 
     def _sort_directories(self, disk: Disk) -> set[str]:
         """The directories of known partitions. Others are set aside; those of deleted topics will be removed."""

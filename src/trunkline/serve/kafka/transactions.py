@@ -64,13 +64,13 @@ def transaction_code_of(error: TrunklineError, *, knows_fenced: bool) -> ErrorCo
 # ── joining ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+async def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     if call.version >= 4:
         return AddPartitionsToTxnResponse(
             results_by_transaction=[
                 AddPartitionsToTxnResult(
                     transactional_id=one.transactional_id,
-                    topic_results=_results(one.topics, _add(call, one)),
+                    topic_results=_results(one.topics, await _add(call, one)),
                 )
                 for one in request.transactions
             ]
@@ -81,10 +81,10 @@ def add_partitions_to_txn(call: Call, request: AddPartitionsToTxnRequest) -> Add
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(one.topics, _add(call, one)))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(one.topics, await _add(call, one)))
 
 
-def _add(call: Call, one: AddPartitionsToTxnTransaction) -> dict[TopicPartition, ErrorCode]:
+async def _add(call: Call, one: AddPartitionsToTxnTransaction) -> dict[TopicPartition, ErrorCode]:
     """What went wrong, by partition. If one of them does not exist, none is added."""
     places = frozenset(TopicPartition(topic.name, index) for topic in one.topics for index in topic.partitions)
     unknown = {place for place in places if not _exists(call, place)}
@@ -96,7 +96,8 @@ def _add(call: Call, one: AddPartitionsToTxnTransaction) -> dict[TopicPartition,
     who = (one.transactional_id, one.producer_id, one.producer_epoch, places)
     try:
         if not one.verify_only:
-            call.broker.transactions.ask(AddPartitions(*who))
+            _, ticket = call.broker.transactions.ask(AddPartitions(*who))
+            await call.broker.transactions.safe(ticket)
             return {}
         missing = cast(PartitionsNotIn, call.broker.transactions.ask(VerifyPartitions(*who))[0])
     except TrunklineError as error:
@@ -127,13 +128,14 @@ def _results(
     ]
 
 
-def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+async def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     """All groups have their offsets in one place, so which group it is does not matter yet."""
     places = frozenset((OFFSETS_PLACE,))
     try:
-        call.broker.transactions.ask(
+        _, ticket = call.broker.transactions.ask(
             AddPartitions(request.transactional_id, request.producer_id, request.producer_epoch, places)
         )
+        await call.broker.transactions.safe(ticket)
     except TrunklineError as error:
         return AddOffsetsToTxnResponse(
             error_code=transaction_code_of(error, knows_fenced=call.version >= _KNOWS_FENCED)
@@ -144,7 +146,7 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
 # ── offsets ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+async def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     wrong: dict[TopicPartition, ErrorCode] = {}
     accepted: list[tuple[str, tuple[ask.OffsetToCommit, ...]]] = []
     for topic in request.topics:
@@ -166,7 +168,7 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetC
             accepted.append((topic.name, tuple(offsets)))
     if accepted:
         try:
-            wrong |= _add_pending(call, request, tuple(accepted))
+            wrong |= await _add_pending(call, request, tuple(accepted))
         except TrunklineError as error:
             code = _offsets_code_of(call, error)
             for name, offsets_of_topic in accepted:
@@ -188,7 +190,7 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetC
     )
 
 
-def _add_pending(
+async def _add_pending(
     call: Call, request: TxnOffsetCommitRequest, topics: tuple[tuple[str, tuple[ask.OffsetToCommit, ...]], ...]
 ) -> dict[TopicPartition, ErrorCode]:
     """First the transaction, then the member, then both: what is refused leaves nothing behind."""
@@ -211,7 +213,8 @@ def _add_pending(
 
     checked = cast(ask.CheckedOffsets, call.broker.groups.ask(command))
     if checked.accepted:
-        transactions.ask(AddOffsets(*who, OFFSETS_PLACE, checked.accepted, implicit))
+        _, ticket = transactions.ask(AddOffsets(*who, OFFSETS_PLACE, checked.accepted, implicit))
+        await transactions.safe(ticket)
     return {
         TopicPartition(name, partition): code_of(error)
         for name, results in checked.topics
