@@ -15,12 +15,19 @@ from trunkline.broker.groups import Groups
 from trunkline.broker.partition import Partition
 from trunkline.broker.producer_ids import ProducerIds
 from trunkline.broker.topics import Topics
+from trunkline.broker.transactions import Transactions
 from trunkline.broker.waiting import LongPoll
 from trunkline.log.partition_log import Appended
-from trunkline.model.errors import CorruptLog, OffsetOutOfRange, PolicyViolation
-from trunkline.model.ids import NO_OFFSET, NodeId, Offset
+from trunkline.model.errors import (
+    CorruptLog,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+    PolicyViolation,
+    TransactionalIdMissing,
+)
+from trunkline.model.ids import NO_OFFSET, NodeId, Offset, TopicPartition
 from trunkline.model.stats import Stats
-from trunkline.record.batch import split_batches
+from trunkline.record.batch import TRANSACTIONAL_BIT, BatchHeader, split_batches
 
 
 class Broker:
@@ -31,6 +38,7 @@ class Broker:
         node_id: NodeId,
         topics: Topics,
         groups: Groups,
+        transactions: Transactions,
         durability: Durability,
         producer_ids: ProducerIds,
         stats: Stats,
@@ -42,6 +50,7 @@ class Broker:
         self.node_id = node_id
         self.topics = topics
         self.groups = groups
+        self.transactions = transactions
         self.durability = durability
         self.producer_ids = producer_ids
         self.stats = stats
@@ -52,12 +61,19 @@ class Broker:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 
-    def publish(self, partition: Partition, records: memoryview) -> tuple[Appended, int]:
+    def publish(
+        self, partition: Partition, records: memoryview, transactional_id: str | None = None, *, implicit: bool = False
+    ) -> tuple[Appended, int]:
         """Append record batches; gives what they got and the journal ticket at which they are safe (0: they are).
 
-        The bytes are stamped in place and kept: the caller must not touch them again.
+        The bytes are stamped in place and kept: the caller must not touch them again. `implicit`: transactional ones
+        make the partition part of their transaction.
         """
         batches = split_batches(records)
+        joined = 0
+        for header, _ in batches:
+            if header.attributes & TRANSACTIONAL_BIT:
+                joined = self._join(partition, header, transactional_id, implicit)
         try:
             appended = partition.append(batches, self.now_ms())
         except CorruptLog as error:
@@ -67,14 +83,23 @@ class Broker:
         if appended.duplicate:
             stats.duplicate_batches += len(batches)
             unsafe = appended.last_offset >= partition.high_watermark
-            return appended, (appended.ticket or 0) if unsafe else 0
+            return appended, max(joined, (appended.ticket or 0) if unsafe else 0)
         stats.batches_in += len(batches)
         stats.bytes_in += len(records)
         stats.messages_in += appended.last_offset - appended.base_offset + 1
         if appended.ticket is None:
-            return appended, 0
+            return appended, joined
         self.durability.written(appended.ticket, partition, Offset(partition.log.end), len(records))
         return appended, appended.ticket
+
+    def _join(self, partition: Partition, header: BatchHeader, transactional_id: str | None, implicit: bool) -> int:
+        if transactional_id is None:
+            raise TransactionalIdMissing("A transactional batch came without the transactional id of its producer.")
+        place = TopicPartition(partition.topic.name, partition.index)
+        ticket = self.transactions.join(transactional_id, header, place, implicit=implicit)
+        if implicit and header.base_sequence != 0 and partition.log.producers.of(header.producer_id) is None:
+            raise OutOfOrderSequence(f"Producer {header.producer_id} is new to {place}: it must start at sequence 0.")
+        return ticket
 
     def delete_records(self, partition: Partition, before: Offset) -> int:
         """Forget everything below `before` (-1: up to the high watermark). Gives the ticket at which that is safe."""
@@ -101,7 +126,22 @@ class Broker:
         if enough or wait_ms <= 0 or not wants:
             return self._loaded(wants, answers) if any_cold else self._told(answers)
         poll = LongPoll([want.partition for want in wants], min_bytes - total_bytes, wait_ms / 1000)
+        if wants[0].committed:
+            return self._fetch_committed_later(wants, min_bytes, max_bytes, poll, wait_ms)
         return self._fetch_later(wants, max_bytes, poll)
+
+    async def _fetch_committed_later(
+        self, wants: Sequence[Want], min_bytes: int, max_bytes: int, poll: LongPoll, wait_ms: int
+    ) -> list[Got]:
+        """What becomes visible may be undecided: then sleep on, until the time is up."""
+        deadline_ms = self.now_ms() + wait_ms
+        while True:
+            await poll.sleep()
+            answers, total_bytes, any_cold = read_now(wants, max_bytes)
+            left_ms = deadline_ms - self.now_ms()
+            if left_ms <= 0 or total_bytes >= min_bytes or any(got.error for got in answers):
+                return await self._loaded(wants, answers) if any_cold else answers
+            poll = LongPoll([want.partition for want in wants], 1, left_ms / 1000)
 
     async def _fetch_later(self, wants: Sequence[Want], max_bytes: int, poll: LongPoll) -> list[Got]:
         await poll.sleep()
@@ -109,7 +149,7 @@ class Broker:
         return await self._loaded(wants, answers) if any_cold else self._told(answers)
 
     async def _loaded(self, wants: Sequence[Want], answers: list[Got]) -> list[Got]:
-        await load(answers, self.run_blocking)
+        await load(wants, answers, self.run_blocking)
         for want, got in zip(wants, answers, strict=True):
             log = want.partition.log
             if isinstance(got.error, OffsetOutOfRange) and log.log_start <= want.offset < log.end:

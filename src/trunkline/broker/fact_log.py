@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from trunkline.broker.durability import Durability
 from trunkline.broker.partition import Partition
 from trunkline.broker.topics import Topics
 from trunkline.model.ids import Offset
@@ -27,7 +28,6 @@ _GROWTH: Final = 4
 _READ_BYTES: Final = 1024 * 1024
 _CONFIG: Final = {
     "cleanup.policy": "compact",
-    "durability": "os",
     "segment.bytes": str(16 * 1024 * 1024),
     "max.message.bytes": str(64 * 1024 * 1024),
 }
@@ -37,10 +37,20 @@ class FactLog:
     """One internal topic with one partition, made when the first fact comes."""
 
     def __init__(
-        self, topics: Topics, topic: str, snapshot: Callable[[], Iterable[KeyValue]], now_ms: Callable[[], int]
+        self,
+        topics: Topics,
+        topic: str,
+        snapshot: Callable[[], Iterable[KeyValue]],
+        now_ms: Callable[[], int],
+        durability: Durability,
+        *,
+        synced: bool = False,
     ) -> None:
+        """`synced`: facts go through the journal. Without it only those that are written so."""
         self._topics = topics
         self._topic = topic
+        self._durability = durability
+        self._synced = synced
         self._snapshot = snapshot
         self._now_ms = now_ms
         self._grown_bytes = 0
@@ -48,15 +58,19 @@ class FactLog:
         self.behind = False
         """A write failed, so the topic lacks facts that memory has: the next write starts with a snapshot."""
 
-    def write(self, facts: list[KeyValue]) -> None:
-        """Facts are safe from kill -9 when this returns; StorageFailed when they are not."""
+    def write(self, facts: list[KeyValue], *, synced: bool = False) -> int:
+        """Facts are safe from kill -9 when this returns; StorageFailed when they are not.
+
+        Answers the ticket at which they are safe from a loss of power, too; 0 where nobody waits for that.
+        """
         due = self.behind or self._grown_bytes > max(_LEAST_GROWTH_BYTES, _GROWTH * self._snapshot_bytes)
         self.behind = True
         if due:
-            self._write_snapshot()
+            ticket = self._write_snapshot(synced)
         else:
-            self._grown_bytes += self._append(facts)
+            ticket = self._append(facts, synced)
         self.behind = False
+        return ticket
 
     def read(self) -> Iterator[KeyValue]:
         """Everything that is kept, oldest first. Blocks; only at start."""
@@ -76,23 +90,29 @@ class FactLog:
                     offset = Offset(header.next_offset)
         self._grown_bytes = log.size_bytes
 
-    def _write_snapshot(self) -> None:
+    def _write_snapshot(self, synced: bool) -> int:
         partition = self._partition()
         start = partition.log.end
-        written = 0
+        self._grown_bytes, ticket = 0, 0
         facts = iter(self._snapshot())
         while chunk := list(islice(facts, _FACTS_PER_BATCH)):
-            written += self._append(chunk)
-        self._grown_bytes, self._snapshot_bytes = 0, written
-        partition.log.delete_records(start)
+            ticket = self._append(chunk, synced)
+        self._grown_bytes, self._snapshot_bytes = 0, self._grown_bytes
+        return max(partition.log.delete_records(start) or 0, ticket)
 
-    def _append(self, facts: list[KeyValue]) -> int:
+    def _append(self, facts: list[KeyValue], synced: bool) -> int:
         now_ms = self._now_ms()
         batch = encode_batch([Record(0, now_ms, key, value) for key, value in facts])
-        self._partition().append(split_batches(memoryview(batch)), now_ms)
-        return len(batch)
+        partition = self._partition()
+        appended = partition.append(split_batches(memoryview(batch)), now_ms, synced)
+        self._grown_bytes += len(batch)
+        if appended.ticket is None:
+            return 0
+        self._durability.written(appended.ticket, partition, Offset(partition.log.end), len(batch))
+        return appended.ticket
 
     def _partition(self) -> Partition:
         if self._topic not in self._topics.image:
-            self._topics.create(self._topic, 1, _CONFIG, internal=True)
+            durability = "fsync" if self._synced else "os"
+            self._topics.create(self._topic, 1, {**_CONFIG, "durability": durability}, internal=True)
         return self._topics.partition(self._topic, 0)

@@ -13,9 +13,11 @@ from functools import partial
 from itertools import count
 from typing import Final, cast
 
+from trunkline.broker.durability import Durability
 from trunkline.broker.fact_log import FactLog, KeyValue
 from trunkline.broker.topics import Topics
 from trunkline.coordination.commands import (
+    ApplyOffsets,
     Command,
     FetchOffsets,
     FetchReply,
@@ -29,6 +31,7 @@ from trunkline.coordination.commands import (
 )
 from trunkline.coordination.coordinator import Coordinator
 from trunkline.coordination.facts import decode, encode
+from trunkline.coordination.transaction_facts import PendingOffset
 from trunkline.model.errors import TrunklineError
 from trunkline.model.ids import GroupId, Offset
 
@@ -39,7 +42,12 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 class Groups:
     def __init__(
-        self, settings: GroupSettings, new_member_suffix: Callable[[], str], topics: Topics, now_ms: Callable[[], int]
+        self,
+        settings: GroupSettings,
+        new_member_suffix: Callable[[], str],
+        topics: Topics,
+        now_ms: Callable[[], int],
+        durability: Durability,
     ) -> None:
         self.settings = settings
         self._coordinator = Coordinator(settings, new_member_suffix, topics)
@@ -49,7 +57,7 @@ class Groups:
         self._alarm: asyncio.Handle | None = None
         self._alarm_due = 0.0
         """Kept here: for what is due at once uvloop gives handles that do not know their time."""
-        self._facts = FactLog(topics, OFFSETS_TOPIC, self._snapshot, now_ms)
+        self._facts = FactLog(topics, OFFSETS_TOPIC, self._snapshot, now_ms, durability)
 
     def load(self) -> None:
         """Rebuild everything from the log. Blocks; before the first client."""
@@ -71,6 +79,13 @@ class Groups:
         if isinstance(mine, TrunklineError):
             raise mine
         return mine
+
+    def commit_pending(self, offsets: tuple[PendingOffset, ...]) -> None:
+        """A transaction's offsets, in the journal when this returns. StorageFailed: not all of them are."""
+        outcome = self._coordinator.handle(ApplyOffsets(Ticket(next(self._tickets)), offsets), self._now_ms())
+        if outcome.facts or self._facts.behind:
+            self._facts.write([encode(fact) for fact in outcome.facts], synced=True)
+        self._arm()
 
     def forget_topic(self, topic: str) -> None:
         """A deleted topic's committed offsets go with it."""

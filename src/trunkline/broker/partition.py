@@ -33,9 +33,16 @@ class Partition:
         self.closed = False
         self.polls: set[LongPoll] = set()
 
-    def append(self, batches: Sequence[tuple[BatchHeader, memoryview]], now_ms: int) -> Appended:
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Readers of committed records see what is below."""
+        return Offset(self.log.last_stable_offset(self.high_watermark))
+
+    def append(
+        self, batches: Sequence[tuple[BatchHeader, memoryview]], now_ms: int, journaled: bool = False
+    ) -> Appended:
         """Write, and say what it got. What needs no journal is visible at once."""
-        appended = self.log.append(batches, now_ms)
+        appended = self.log.append(batches, now_ms, journaled)
         if appended.ticket is None and not appended.duplicate:
             self.advance(Offset(self.log.end), sum(header.size_bytes for header, _ in batches))
         return appended

@@ -13,6 +13,7 @@ from typing import Final, NewType
 from trunkline.coordination.consumer_facts import ConsumerMember
 from trunkline.coordination.facts import Committed, Fact
 from trunkline.coordination.partitions import Partitions
+from trunkline.coordination.transaction_facts import PendingOffset
 from trunkline.model import limits
 from trunkline.model.errors import TrunklineError
 from trunkline.model.ids import Epoch, GroupId, MemberId, Offset
@@ -273,6 +274,32 @@ class CommitReply:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckOffsets:
+    """What a transaction would commit: may this member (KIP-447), and what of it? Nothing changes yet."""
+
+    ticket: Ticket
+    group_id: GroupId
+    member_id: MemberId
+    instance_id: str | None
+    generation: int
+    topics: tuple[tuple[str, tuple[OffsetToCommit, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedOffsets:
+    topics: PartitionResults
+    accepted: tuple[PendingOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOffsets:
+    """A transaction is committed, and so are these. Commits that were made after them win. Twice does no harm."""
+
+    ticket: Ticket
+    offsets: tuple[PendingOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FetchOffsets:
     ticket: Ticket
     group_id: GroupId
@@ -374,6 +401,8 @@ Command = (
     | Heartbeat
     | Leave
     | CommitOffsets
+    | CheckOffsets
+    | ApplyOffsets
     | FetchOffsets
     | DeleteOffsets
     | DeleteGroups
@@ -388,6 +417,7 @@ Reply = (
     | HeartbeatReply
     | LeaveReply
     | CommitReply
+    | CheckedOffsets
     | FetchReply
     | DeleteOffsetsReply
     | DeleteGroupsReply

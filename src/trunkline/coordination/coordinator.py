@@ -24,9 +24,11 @@ from dataclasses import replace
 from sys import intern
 from typing import Final
 
-from trunkline.coordination import classic_members, committing, migration
+from trunkline.coordination import classic_members, committing, migration, transactional_offsets
 from trunkline.coordination.classic import ClassicGroup
 from trunkline.coordination.commands import (
+    ApplyOffsets,
+    CheckOffsets,
     Command,
     CommitOffsets,
     ConsumerGroupDescription,
@@ -130,6 +132,11 @@ class Coordinator:
                 return self._leave(command, now_ms, out)
             case DeleteOffsets():
                 return self._delete_offsets(command, now_ms, out)
+            case CheckOffsets():
+                asked = self._groups.get(command.group_id)
+                return transactional_offsets.check(asked, command, self._settings, now_ms)
+            case ApplyOffsets():
+                return self._apply_offsets(command, now_ms, out)
             case DeleteGroups():
                 return self._delete_groups(command, out)
             case DescribeGroup():
@@ -399,6 +406,13 @@ class Coordinator:
         if out.facts:
             retention_ms = self._settings.offsets_retention_ms if commit.retention_ms is None else commit.retention_ms
             self._deadlines.bring_forward(Key(commit.group_id, Timeout.EXPIRY), now_ms + retention_ms)
+        return reply
+
+    def _apply_offsets(self, apply: ApplyOffsets, now_ms: int, out: Outcome) -> Reply:
+        reply = transactional_offsets.apply(apply, self._groups, self._recorder(out))
+        for group_id in {pending.group_id for pending in apply.offsets}:
+            expiry_ms = now_ms + self._settings.offsets_retention_ms
+            self._deadlines.bring_forward(Key(group_id, Timeout.EXPIRY), expiry_ms)
         return reply
 
     def _delete_offsets(self, delete: DeleteOffsets, now_ms: int, out: Outcome) -> Reply:

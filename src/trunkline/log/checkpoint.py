@@ -13,7 +13,7 @@ forgets what the checkpoint made unnecessary.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -23,7 +23,6 @@ from trunkline.log.disk import Disk, read_all, replace_file
 from trunkline.log.files import Directory
 from trunkline.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, SegmentIndex, seal
 from trunkline.log.journal import JournalPosition
-from trunkline.log.producers import ProducerState, encode_producers
 from trunkline.log.segment import Segment
 from trunkline.model.errors import CorruptLog
 from trunkline.model.ids import TopicId
@@ -77,7 +76,7 @@ class Capture:
     key: PartitionKey
     directory: Directory
     state: PartitionState
-    producers: Mapping[int, ProducerState] | None
+    producers: Callable[[], bytes] | None
     active: Segment | None
     index_tail: SegmentIndex | None
     sealed: tuple[Segment, ...]
@@ -102,7 +101,7 @@ class Capture:
         if self.new_files:
             self.directory.sync()
         state = self._write_active_index()
-        return state if self.producers is None else state._replace(producers=encode_producers(self.producers))
+        return state if self.producers is None else state._replace(producers=self.producers())
 
     def remove_doomed(self) -> None:
         for segment in self.doomed:

@@ -28,11 +28,12 @@ from trunkline.log.hot_tail import HotTail, PartitionTail
 from trunkline.log.index import OFFSET_ENTRY_BYTES, IndexCache, SegmentIndex
 from trunkline.log.journal import Journal
 from trunkline.log.journal_format import EntryKind
-from trunkline.log.producers import KnownBatch, Producers, decode_producers
+from trunkline.log.producers import KnownBatch, Producers, decode_producers, has_transactions
 from trunkline.log.read import ColdPlan, Read, SegmentView, Snapshot
 from trunkline.log.room import Room
 from trunkline.log.segment import MOST_RELATIVE_OFFSET, Segment
 from trunkline.log.segments import load_active, load_sealed
+from trunkline.log.transactions import PartitionTransactions
 from trunkline.model.errors import OffsetOutOfRange, StorageFailed, UnknownPartition
 from trunkline.model.ids import TopicId
 from trunkline.model.topic import FOREVER, Durability, TimestampType, TopicConfig
@@ -128,6 +129,20 @@ class PartitionLog:
         return self._producers
 
     @property
+    def transactions(self) -> PartitionTransactions | None:
+        """None while there has been none: the usual case, and then nothing is decoded for the answer."""
+        if self._producers is None and not has_transactions(self._state.producers):
+            return None
+        return self.producers.transactions
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it no transaction is undecided."""
+        transactions = self.transactions
+        if transactions is None:
+            return high_watermark
+        return transactions.last_stable_offset(high_watermark, self.log_start)
+
+    @property
     def segment_count(self) -> int:
         self._load()
         return len(self._segments)
@@ -137,16 +152,19 @@ class PartitionLog:
 
     # ── appending ───────────────────────────────────────────────────────────────────────────────
 
-    def append(self, batches: Batches, now_ms: int) -> Appended:
+    def append(self, batches: Batches, now_ms: int, journaled: bool = False) -> Appended:
         """All of the batches, or none. Their buffers are stamped in place and belong to the log from here on.
 
-        BatchTooLarge, InvalidTimestamp, InvalidRecord, InvalidProducerEpoch, OutOfOrderSequence: nothing was changed.
+        `journaled`: to be synced whatever the topic's durability is, as what ends a transaction must be.
+        BatchTooLarge, InvalidTimestamp, InvalidRecord, InvalidProducerEpoch, OutOfOrderSequence,
+        InvalidTransactionState: nothing was changed.
         StorageFull, StorageFailed: nothing was appended.
         """
         if not self._loaded:
             self._load()
         config, journal = self.config, self._shared.journal
-        size = check_batches(batches, config, now_ms)
+        # Markers are not refused for what a topic asks of its producers.
+        size = sum(map(len, (batch for _, batch in batches))) if journaled else check_batches(batches, config, now_ms)
         if any(header.producer_id >= 0 for header, _ in batches):
             known = self.producers.check([header for header, _ in batches])
             if known is not None:
@@ -156,7 +174,7 @@ class PartitionLog:
         append_time_ms = self._stamp(batches, base_offset, now_ms)
         self._write(batches, size, now_ms)
         ticket = None
-        if journal is not None and config.durability is Durability.FSYNC:
+        if journal is not None and (journaled or config.durability is Durability.FSYNC):
             buffers = [batch for _, batch in batches]
             ticket = journal.append(
                 [(EntryKind.APPENDED, self.topic_id, self.partition, base_offset, buffers)], frees_room=True
@@ -206,17 +224,17 @@ class PartitionLog:
             self._undo_write(active, position)
             raise self._refused(f"Cannot write to {self._directory.name_of(active.log_name)}", error) from error
         for header, batch in batches:
-            self._apply(active, header, now_ms)
+            self._apply(active, header, batch, now_ms)
             if not self._shared.volatile:
                 self._tail.add(header.base_offset, self.end, batch)
 
-    def _apply(self, active: Segment, header: BatchHeader, now_ms: int) -> None:
+    def _apply(self, active: Segment, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
         """The batch stands in the segment. Live appends and recovery both change state here, and only here."""
         active.grew(header, self.config.index_interval_bytes)
         self.end = header.next_offset
         self.size_bytes += header.size_bytes
         if header.producer_id >= 0:
-            self.producers.replay(header, now_ms)
+            self.producers.replay(header, now_ms, batch)
         self._unsynced[active] = None
         if not self._dirty:
             self._touch()
@@ -344,6 +362,8 @@ class PartitionLog:
         self._load()
         self.log_start = offset
         self._touch()
+        if self.transactions is not None:
+            self.producers.transactions.forget_below(offset)
         freed = 0
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
             segment = self._segments.pop(0)
@@ -469,7 +489,7 @@ class PartitionLog:
             self.key,
             self._directory,
             state,
-            None if self._producers is None else self._producers.snapshot(),
+            None if self._producers is None else self._producers.capture(),
             active,
             index_tail,
             sealed,
@@ -492,11 +512,11 @@ class PartitionLog:
         self._new_files = self._new_files or capture.new_files
         self._touch()
 
-    def adopt(self, segment_base: int, header: BatchHeader, now_ms: int) -> None:
+    def adopt(self, segment_base: int, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
         """A batch that recovery found standing after the last one, in the active segment or in the one after it."""
         if not self._segments or self._segments[-1].base_offset != segment_base:
             self._activate(Segment(segment_base, SegmentIndex()))
-        self._apply(self._segments[-1], header, now_ms)
+        self._apply(self._segments[-1], header, batch, now_ms)
         self._tail.next_offset = self.end
 
     def skip_to(self, offset: int) -> None:

@@ -8,6 +8,9 @@ Batches that stand in the files are adopted. The journal has the last word: wher
 do, or they hold none, the files are cut there and written again from the journal. What stands after the last journaled
 batch is kept: written with durability=os, or never answered, which does no harm. The journal is whole from the
 checkpoint on, so a gap before one of its batches can only be a loss that durability=os allows.
+
+Facts that the broker itself keeps with durability=fsync are another matter: one that stands without the journal may
+tell of writes to other partitions that are lost. What the journal does not confirm is cut there (`strict`).
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ class Standing(NamedTuple):
 
 
 class TailRecovery:
-    def __init__(self, log: PartitionLog, now_ms: int) -> None:
+    def __init__(self, log: PartitionLog, now_ms: int, *, strict: bool = False) -> None:
+        self._strict = strict
         self._partition = log
         self._now_ms = now_ms
         self._tail = self._standing()
@@ -54,7 +58,8 @@ class TailRecovery:
 
     def finish(self) -> None:
         """The journal holds no more: keep what stands, cut what is torn."""
-        self._adopt_below(None)
+        if not self._strict:
+            self._adopt_below(None)
         for where in self._cut():
             if self._partition.config.durability is Durability.OS:
                 _log.warning("%s: a torn end was cut there", where)
@@ -94,7 +99,7 @@ class TailRecovery:
 
     def _adopt(self) -> None:
         assert self._next is not None
-        self._partition.adopt(self._next.segment_base, self._next.header, self._now_ms)
+        self._partition.adopt(self._next.segment_base, self._next.header, self._next.batch, self._now_ms)
         self._next = next(self._tail, None)
 
     def _standing(self) -> Iterator[Standing]:

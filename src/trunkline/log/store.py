@@ -40,7 +40,7 @@ from trunkline.log.recovery import TailRecovery
 from trunkline.log.room import Room
 from trunkline.model.errors import CorruptLog, StorageFull, UnknownPartition, UnknownTopicId
 from trunkline.model.ids import TopicId
-from trunkline.model.topic import Topic
+from trunkline.model.topic import Durability, Topic
 
 _log = logging.getLogger(__name__)
 TOPICS: Final = "topics"
@@ -214,13 +214,13 @@ class LogStore:
                 if not self._is_durable(key):
                     continue  # its topic was deleted
                 if key not in tails:
-                    tails[key] = TailRecovery(self.partition(*key), now_ms)
+                    tails[key] = self._tail(key, now_ms)
                 tails[key].apply(entry)
         for topic in self._topics.values():
             for index in range(0 if topic.memory else topic.partitions):
                 key = (topic.id, index)
                 if key not in tails and (key in self._encoded or f"{topic.name}-{index}" in directories):
-                    TailRecovery(self.partition(*key), now_ms).finish()
+                    self._tail(key, now_ms).finish()
         for tail in tails.values():
             tail.finish()
 
@@ -242,6 +242,11 @@ class LogStore:
                         f"of topic {topic.name} with id {topic.id.hex()}: the metadata or the checkpoint is damaged. "
                         "Restore the data directory from a backup, or move that directory away."
                     )
+
+    def _tail(self, key: PartitionKey, now_ms: int) -> TailRecovery:
+        topic = self._topics[key[0]]
+        strict = topic.internal and topic.config.durability is Durability.FSYNC
+        return TailRecovery(self.partition(*key), now_ms, strict=strict)
 
     def _sort_directories(self, disk: Disk) -> set[str]:
         """The directories of known partitions. Others are set aside; those of deleted topics will be removed."""

@@ -132,6 +132,49 @@ class UnknownProducer(TrunklineError):
     pass
 
 
+# ── transactions ────────────────────────────────────────────────────────────────────────────────
+
+
+class TransactionalIdMissing(TrunklineError):
+    pass
+
+
+class InvalidTransactionState(TrunklineError):
+    """What was asked does not fit to where the transaction is."""
+
+
+class TransactionAbortable(TrunklineError):
+    """The transaction cannot go on, but the producer can: abort it and start the next one."""
+
+
+class ConcurrentTransactions(TrunklineError):
+    """The transaction before is still being ended."""
+
+    retriable = True
+
+
+class ProducerFenced(TrunklineError):
+    """Another producer with this transactional id came after this one."""
+
+
+class UnknownProducerMapping(TrunklineError):
+    """The transactional id does not exist, or belongs to another producer id."""
+
+
+class UnknownTransactionalId(TrunklineError):
+    pass
+
+
+class InvalidTransactionTimeout(TrunklineError):
+    pass
+
+
+class UnstableOffset(TrunklineError):
+    """A transaction that is still open may yet change the committed offset."""
+
+    retriable = True
+
+
 # ── storage ─────────────────────────────────────────────────────────────────────────────────────
 
 

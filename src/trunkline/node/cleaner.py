@@ -18,6 +18,7 @@ from trunkline.broker.broker import Broker
 from trunkline.broker.partition import Partition
 from trunkline.log.checkpoint import PartitionKey
 from trunkline.log.cleaning import Cleaning, begin, measure, roll_if_overdue
+from trunkline.log.compaction import AbortedTransaction
 from trunkline.log.pace import Pace, WorkStopped
 from trunkline.model.errors import CorruptLog, TrunklineError
 from trunkline.model.settings import Settings
@@ -109,6 +110,7 @@ class LogCleaner:
                 _clean_up_to(partition),
                 pace=self._pace,
                 memory_bytes=self._settings.compaction_memory_bytes,
+                aborted=_aborted_in(partition),
             )
             if cleaning is None:
                 return
@@ -163,4 +165,11 @@ class LogCleaner:
 
 def _clean_up_to(partition: Partition) -> int:
     """What is beyond may still be taken back."""
-    return partition.high_watermark
+    return partition.last_stable_offset
+
+
+def _aborted_in(partition: Partition) -> list[AbortedTransaction]:
+    transactions = partition.log.transactions
+    if transactions is None:
+        return []
+    return [AbortedTransaction(one.producer_id, one.first_offset, one.last_offset) for one in transactions.aborted]

@@ -18,7 +18,9 @@ from trunkline.broker.durability import Durability
 from trunkline.broker.groups import Groups
 from trunkline.broker.producer_ids import ProducerIds
 from trunkline.broker.topics import Topics
+from trunkline.broker.transactions import Transactions
 from trunkline.coordination.commands import GroupSettings
+from trunkline.coordination.transaction_commands import TransactionSettings
 from trunkline.log.disk import Disk
 from trunkline.log.journal import DIRECTORY as JOURNAL
 from trunkline.log.os_disk import OsDisk
@@ -127,16 +129,20 @@ class Node:
             consumer_heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
             consumer_session_timeout_ms=settings.consumer_session_timeout_ms,
         )
-        groups = Groups(group_settings, lambda: str(uuid.uuid4()), topics, now_ms)
+        groups = Groups(group_settings, lambda: str(uuid.uuid4()), topics, now_ms, self._durability)
         topics.on_deleted = groups.forget_topic
         groups.load()
+        producer_ids = ProducerIds(metadata)
+        transactions = Transactions(TransactionSettings(), producer_ids.next, topics, groups, self._durability, now_ms)
+        transactions.load()
         self.broker = Broker(
             cluster_id=metadata.cluster_id,
             node_id=NodeId(settings.node_id),
             topics=topics,
             groups=groups,
+            transactions=transactions,
             durability=self._durability,
-            producer_ids=ProducerIds(metadata),
+            producer_ids=producer_ids,
             stats=self.stats,
             now_ms=now_ms,
             run_blocking=self._run_blocking,
@@ -177,6 +183,7 @@ class Node:
         for listener in self.listeners.values():
             await listener.close()
         self.broker.groups.close()
+        self.broker.transactions.close()
         self._face.close()
         await self._cleaner.stop()
         await self._housekeeping.stop()

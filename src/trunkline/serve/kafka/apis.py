@@ -16,6 +16,8 @@ from trunkline.serve.kafka import (
     produce,
     producers,
     topics,
+    transaction_admin,
+    transactions,
     versions,
 )
 from trunkline.serve.kafka.call import Api, ApiTable
@@ -40,6 +42,14 @@ _HANDLERS: Final[dict[ApiKey, Callable[..., Any]]] = {
     ApiKey.DELETE_TOPICS: topics.delete_topics,
     ApiKey.DELETE_RECORDS: topics.delete_records,
     ApiKey.INIT_PRODUCER_ID: producers.init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
+    ApiKey.END_TXN: transactions.end_txn,
+    ApiKey.WRITE_TXN_MARKERS: transaction_admin.write_txn_markers,
+    ApiKey.TXN_OFFSET_COMMIT: transactions.txn_offset_commit,
+    ApiKey.DESCRIBE_PRODUCERS: transaction_admin.describe_producers,
+    ApiKey.DESCRIBE_TRANSACTIONS: transaction_admin.describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: transaction_admin.list_transactions,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: positions.offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
     ApiKey.CREATE_PARTITIONS: topics.create_partitions,

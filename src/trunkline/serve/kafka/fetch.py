@@ -2,7 +2,8 @@
 
 Fetch sessions come later: a client that asks for one (session id 0, epoch 0) gets a full answer and session id 0, which
 means that none was made; going on with a session is FETCH_SESSION_ID_NOT_FOUND. The first batch is given even where it
-is larger than the limits. Followers are not served (there is one node): replica ids are ignored.
+is larger than the limits. Readers of committed records (isolation level 1) get what is below the last stable offset,
+and which transactions in it were aborted. Followers are not served (there is one node): replica ids are ignored.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from trunkline.wire.kafka.messages.fetch_response import (
 NEW_SESSION: Final = 0
 NO_SESSION: Final = -1
 NOT_THERE: Final = (UnknownTopic, UnknownTopicId, UnknownPartition)
+READ_COMMITTED: Final = 1
 
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -75,6 +77,7 @@ def _wants(call: Call, request: FetchRequest) -> tuple[list[Want], dict[int, Tru
     refused: dict[int, TrunklineError] = {}
     topics = call.broker.topics
     by_id = call.version >= 13
+    committed = request.isolation_level == READ_COMMITTED
     for position, (topic, asked) in enumerate(_each(request)):
         try:
             if by_id:
@@ -85,7 +88,7 @@ def _wants(call: Call, request: FetchRequest) -> tuple[list[Want], dict[int, Tru
         except TrunklineError as error:
             refused[position] = error
         else:
-            wants.append(Want(partition, Offset(asked.fetch_offset), asked.partition_max_bytes))
+            wants.append(Want(partition, Offset(asked.fetch_offset), asked.partition_max_bytes, committed))
     return wants, refused
 
 
@@ -132,8 +135,10 @@ def _partition(index: int, got: Got, *, committed_only: bool) -> PartitionData:
     return PartitionData(
         partition_index=index,
         high_watermark=got.high_watermark,
-        last_stable_offset=got.high_watermark,
+        last_stable_offset=got.last_stable,
         log_start_offset=got.log_start,
-        aborted_transactions=aborted,
+        aborted_transactions=None
+        if got.aborted is None
+        else [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in got.aborted],
         records=got.buffers or b"",
     )

@@ -1,7 +1,7 @@
 """The classic group protocol: FindCoordinator (key 10), versions 0-6; JoinGroup (11), 0-9; Heartbeat (12), 0-4;
 LeaveGroup (13), 0-5; SyncGroup (14), 0-5; DescribeGroups (15), 0-6; ListGroups (16), 0-5; DeleteGroups (42), 0-2.
 
-This node coordinates every group. Transaction coordinators are not served yet (INVALID_REQUEST, with a message).
+This node coordinates every group and every transaction; share groups are not served yet (INVALID_REQUEST).
 A disk that takes no facts is COORDINATOR_NOT_AVAILABLE, which every client retries.
 """
 
@@ -40,6 +40,7 @@ from trunkline.wire.kafka.messages.sync_group_response import SyncGroupResponse
 
 GROUP_OPERATIONS: Final = 0b1101_0100_1000
 _GROUP_KEY: Final = 0
+_TRANSACTION_KEY: Final = 1
 
 
 def group_code_of(error: TrunklineError) -> ErrorCode:
@@ -63,14 +64,14 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
 
 
 def _coordinator(call: Call, key_type: int, key: str) -> Coordinator:
-    if key_type == _GROUP_KEY:
+    if key_type in (_GROUP_KEY, _TRANSACTION_KEY):
         return Coordinator(key=key, node_id=call.broker.node_id, host=call.host, port=call.port, error_message=None)
     return Coordinator(
         key=key,
         node_id=-1,
         port=-1,
         error_code=ErrorCode.INVALID_REQUEST,
-        error_message="Only consumer groups have a coordinator here: transactions are not served yet.",
+        error_message="Only consumer groups and transactions have a coordinator here: share groups are not served yet.",
     )
 
 

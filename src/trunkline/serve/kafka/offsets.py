@@ -2,6 +2,7 @@
 
 From version 10 on topics are named by id; an id nobody knows is UNKNOWN_TOPIC_ID for its partitions. Commits for a
 partition that does not exist are UNKNOWN_TOPIC_OR_PARTITION and touch nothing else. What is answered survives kill -9.
+Where an open transaction may yet change an offset, who asks for stable ones (7) gets UNSTABLE_OFFSET_COMMIT.
 """
 
 from __future__ import annotations
@@ -130,7 +131,10 @@ Found = tuple[str, Sequence[tuple[int, Committed | None]]]
 
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if call.version >= 8:
-        return OffsetFetchResponse(groups=[_group(call, group) for group in request.groups])
+        groups = [_group(call, group) for group in request.groups]
+        for answer in groups:
+            _mark_unstable(call, request, answer.group_id, answer.topics)
+        return OffsetFetchResponse(groups=groups)
     asked = None
     if request.topics is not None:
         asked = tuple((topic.name, tuple(topic.partition_indexes)) for topic in request.topics)
@@ -138,18 +142,34 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
         found = _fetch(call, request.group_id, asked)
     except TrunklineError as error:
         return OffsetFetchResponse(error_code=group_code_of(error))
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponseTopic(
-                name=name,
-                partitions=[
-                    _filled(OffsetFetchResponsePartition(partition_index=index), committed)
-                    for index, committed in partitions
-                ],
-            )
-            for name, partitions in found
-        ]
-    )
+    topics = [
+        OffsetFetchResponseTopic(
+            name=name,
+            partitions=[
+                _filled(OffsetFetchResponsePartition(partition_index=index), committed)
+                for index, committed in partitions
+            ],
+        )
+        for name, partitions in found
+    ]
+    _mark_unstable(call, request, request.group_id, topics)
+    return OffsetFetchResponse(topics=topics)
+
+
+def _mark_unstable(
+    call: Call,
+    request: OffsetFetchRequest,
+    group_id: str,
+    topics: Sequence[OffsetFetchResponseTopic] | Sequence[OffsetFetchResponseTopics],
+) -> None:
+    transactions = call.broker.transactions
+    if not request.require_stable or not transactions.has_pending:
+        return
+    for topic in topics:
+        for partition in topic.partitions:
+            if transactions.is_pending(GroupId(group_id), topic.name, partition.partition_index):
+                partition.committed_offset, partition.committed_leader_epoch, partition.metadata = -1, -1, ""
+                partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 def _group(call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:

@@ -2,9 +2,9 @@
 
 ListOffsets: a time with nothing at or after it answers offset -1, timestamp -1, as Kafka does; -1 is the end, -2 and -4
 the start, -3 the record with the largest timestamp, -5 and -6 (tiered storage, of which there is none) answer -1;
-each only from the version on that brought it, as in Kafka.
-Look-ups by time read the disk, so they run off the loop. OffsetForLeaderEpoch: one node has one epoch, which ends at
-the high watermark.
+each only from the version on that brought it, as in Kafka. For readers of committed records (isolation level 1) the end
+is the last stable offset. Look-ups by time read the disk, so they run off the loop. OffsetForLeaderEpoch: one node has
+one epoch, which ends at the high watermark.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Final
 
 from trunkline.broker.partition import Partition
 from trunkline.model.errors import InvalidRequest, TrunklineError
+from trunkline.model.ids import Offset
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import ErrorCode, code_of
-from trunkline.serve.kafka.fetch import check_leader_epoch
+from trunkline.serve.kafka.fetch import READ_COMMITTED, check_leader_epoch
 from trunkline.wire.kafka.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from trunkline.wire.kafka.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
@@ -52,7 +53,13 @@ async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsRe
                 name=topic.name,
                 partitions=await asyncio.gather(
                     *(
-                        _look_up(call, topic.name, asked, twice=times[topic.name, asked.partition_index] > 1)
+                        _look_up(
+                            call,
+                            topic.name,
+                            asked,
+                            request.isolation_level,
+                            twice=times[topic.name, asked.partition_index] > 1,
+                        )
                         for asked in {asked.partition_index: asked for asked in topic.partitions}.values()
                     )
                 ),
@@ -62,7 +69,9 @@ async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsRe
     )
 
 
-async def _look_up(call: Call, topic: str, asked: ListOffsetsPartition, *, twice: bool) -> ListOffsetsPartitionResponse:
+async def _look_up(
+    call: Call, topic: str, asked: ListOffsetsPartition, isolation_level: int, *, twice: bool
+) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     if asked.timestamp < 0 and call.version < SINCE_VERSION.get(asked.timestamp, 99):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
@@ -72,7 +81,8 @@ async def _look_up(call: Call, topic: str, asked: ListOffsetsPartition, *, twice
             raise InvalidRequest(f"Partition {topic}-{asked.partition_index} stands in the request more than once.")
         partition = call.broker.topics.partition(topic, asked.partition_index)
         check_leader_epoch(partition, asked.current_leader_epoch)
-        found = await _find(call, partition, asked.timestamp)
+        end = partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
+        found = await _find(call, partition, asked.timestamp, end)
     except TrunklineError as error:
         answer.error_code = code_of(error)
     else:
@@ -82,9 +92,8 @@ async def _look_up(call: Call, topic: str, asked: ListOffsetsPartition, *, twice
     return answer
 
 
-async def _find(call: Call, partition: Partition, timestamp: int) -> tuple[int, int] | None:
-    """(offset, timestamp), or None where there is nothing to be found."""
-    end = partition.high_watermark
+async def _find(call: Call, partition: Partition, timestamp: int, end: Offset) -> tuple[int, int] | None:
+    """(offset, timestamp) below `end`, or None where there is nothing to be found."""
     if timestamp == LATEST:
         return end, -1
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -2,9 +2,10 @@
 
 acks=1 and acks=all mean the same on one node: answered after the journal is synced (or once written, where the topic's
 durability is `os`). acks=0 is not answered; where it fails the connection is closed, as Kafka does, so that the client
-looks where the topic is now. A partition's error never touches another one. Not served: transactions
-(INVALID_REQUEST); a transactional batch in a request without an id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
-Where Kafka takes one batch per partition, several are taken here.
+looks where the topic is now. A partition's error never touches another one. Where Kafka takes one batch per partition,
+several are taken here. Transactional batches must belong to a partition that was added to their transaction; from
+version 12 on they add it by themselves (KIP-890). Before that, a transaction that is just ending is told as
+NOT_ENOUGH_REPLICAS, which all retry.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from typing import Final
 
 from trunkline.broker.partition import Partition
 from trunkline.model.errors import (
+    ConcurrentTransactions,
     InvalidRecord,
     InvalidRequest,
     InvalidTopicName,
-    NotSupported,
     RecordWithoutKey,
     RequestTimedOut,
+    TransactionAbortable,
     TrunklineError,
     UnsupportedCompression,
 )
 from trunkline.model.ids import TopicId
-from trunkline.record.batch import ATTRIBUTES_LOW_AT, CODEC_MASK, TRANSACTIONAL_BIT
+from trunkline.record.batch import ATTRIBUTES_LOW_AT, CODEC_MASK
 from trunkline.record.compression import Compression
 from trunkline.record.records import decode_records
 from trunkline.serve.kafka.call import Call
@@ -38,6 +40,8 @@ from trunkline.wire.kafka.messages.produce_response import (
 )
 
 ZSTD_SINCE_VERSION: Final = 7
+_ABORTABLE: Final = 11
+_IMPLICIT: Final = 12
 
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
@@ -72,22 +76,20 @@ def _append(
     try:
         if request.acks not in (-1, 0, 1):
             return _refused_with(data.index, ErrorCode.INVALID_REQUIRED_ACKS), 0
-        if request.transactional_id is not None:
-            raise NotSupported("Transactions are not served yet: produce without transactional.id.")
         partition = _partition(call, topic, data.index)
         if partition.topic.internal:
             raise InvalidTopicName(f"Topic {partition.topic.name!r} is the broker's own: clients may only read it.")
         if not data.records:
             raise InvalidRecord("The request holds no record batch for this partition.")
         attributes = data.records[ATTRIBUTES_LOW_AT] if len(data.records) > ATTRIBUTES_LOW_AT else 0
-        if attributes & TRANSACTIONAL_BIT:
-            return _refused_with(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), 0
         if call.version < ZSTD_SINCE_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
             raise UnsupportedCompression(f"Produce version {call.version} has no zstd, version 7 has.")
-        appended, ticket = call.broker.publish(partition, memoryview(data.records))
+        appended, ticket = call.broker.publish(
+            partition, memoryview(data.records), request.transactional_id, implicit=call.version >= _IMPLICIT
+        )
     except TrunklineError as error:
         call.broker.stats.count_error(type(error).__name__)
-        return _refused(data, error), 0
+        return _refused(call, data, error), 0
     return (
         PartitionProduceResponse(
             index=data.index,
@@ -110,7 +112,7 @@ def _refused_with(index: int, code: ErrorCode) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
 
 
-def _refused(data: PartitionProduceData, error: TrunklineError) -> PartitionProduceResponse:
+def _refused(call: Call, data: PartitionProduceData, error: TrunklineError) -> PartitionProduceResponse:
     records = []
     if isinstance(error, RecordWithoutKey) and data.records:
         records = [
@@ -118,8 +120,13 @@ def _refused(data: PartitionProduceData, error: TrunklineError) -> PartitionProd
             for index, record in enumerate(decode_records(data.records))
             if record.key is None
         ]
+    code = code_of(error)
+    if isinstance(error, TransactionAbortable) and call.version < _ABORTABLE:
+        code = ErrorCode.INVALID_TXN_STATE
+    elif isinstance(error, ConcurrentTransactions):
+        code = ErrorCode.NOT_ENOUGH_REPLICAS
     return PartitionProduceResponse(
-        index=data.index, error_code=code_of(error), base_offset=-1, record_errors=records, error_message=text_of(error)
+        index=data.index, error_code=code, base_offset=-1, record_errors=records, error_message=text_of(error)
     )
 
 

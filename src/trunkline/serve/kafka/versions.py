@@ -2,9 +2,8 @@
 
 Produce is listed from version 0 although older versions than 3 are refused, as Apache Kafka does (KAFKA-18659):
 librdkafka picks its compression codecs from the range. A version that is not known gets the version 0 answer with
-UNSUPPORTED_VERSION and the versions of ApiVersions itself (KIP-511), so that the client can try again. Features are
-listed as far as they are there: `group.version` 1 is the group protocol of KIP-848; without `transaction.version` no
-client uses transactions of version 2.
+UNSUPPORTED_VERSION and the versions of ApiVersions itself (KIP-511), so that the client can try again. Features tell
+what clients may use; before version 4 those that start at 0 are not shown, for clients that can not read that.
 """
 
 from __future__ import annotations
@@ -21,13 +20,30 @@ from trunkline.wire.kafka.messages.api_versions_response import (
     SupportedFeatureKey,
 )
 
-FEATURES: Final = {"group.version": 1}
+FEATURES: Final = {
+    "group.version": (0, 1),
+    "transaction.version": (0, 2),
+}
+"""The lowest and the highest level of each that is known; the highest is in use."""
+_FEATURES_EPOCH: Final = 1
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     if call.version >= 3 and not (_plain(request.client_software_name) and _plain(request.client_software_version)):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return listing(call.apis, ErrorCode.NONE)
+    response = listing(call.apis, ErrorCode.NONE)
+    if call.version >= 3:
+        response.supported_features = [
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in FEATURES.items()
+            if low > 0 or call.version >= 4
+        ]
+        response.finalized_features = [
+            FinalizedFeatureKey(name=name, min_version_level=high, max_version_level=high)
+            for name, (_, high) in FEATURES.items()
+        ]
+        response.finalized_features_epoch = _FEATURES_EPOCH
+    return response
 
 
 def listing(apis: ApiTable, error: ErrorCode) -> ApiVersionsResponse:
@@ -40,14 +56,6 @@ def listing(apis: ApiTable, error: ErrorCode) -> ApiVersionsResponse:
                 max_version=api.max_version,
             )
             for api in apis.values()
-        ],
-        supported_features=[
-            SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in FEATURES.items()
-        ],
-        finalized_features_epoch=1,
-        finalized_features=[
-            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in FEATURES.items()
         ],
     )
 
