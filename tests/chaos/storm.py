@@ -42,7 +42,9 @@ class Result:
 
 
 class Storm:
-    def __init__(self, data: Path, seed: int) -> None:
+    def __init__(self, data: Path, seed: int, deaths: tuple[str, ...] = DEATHS) -> None:
+        """`deaths`: the kinds to choose from."""
+        self._deaths = deaths
         self._random = random.Random(seed)
         self._server = Server(data, *FLAGS)
         self._promises = Promises()
@@ -94,7 +96,7 @@ class Storm:
 
     def _one_life(self) -> None:
         time.sleep(self._random.uniform(0.2, 1.5))
-        death = self._random.choice(DEATHS)
+        death = self._random.choice(self._deaths)
         self.result.deaths[death] += 1
         self._die(death)
         started = time.monotonic()
@@ -102,6 +104,10 @@ class Storm:
             self._server.start()
             self.result.slowest_start_seconds = max(self.result.slowest_start_seconds, time.monotonic() - started)
         self._audit()
+        if self.result.wrong:
+            number = self.result.deaths.total()
+            self.result.wrong.insert(0, f"all of the following was found after death {number}, {death!r}")
+            self.result.wrong += [f"the broker said: {line.rstrip()}" for line in self._server.log_lines[-10:]]
 
     def _die(self, death: str) -> None:
         server = self._server
