@@ -26,6 +26,9 @@ class Durability:
         self._unsafe.append((ticket, partition, end, size_bytes))
         self.wake()
 
+    def is_safe(self, ticket: int) -> bool:
+        return ticket <= self._synced
+
     def wait(self, ticket: int, deadline_ms: int) -> asyncio.Future[None] | None:
         """A future for the moment `ticket` is safe; None when it already is."""
         if ticket <= self._synced:
