@@ -76,9 +76,11 @@ class Client:
             self.world.sent.append(self.now)
         who = (self.name, producer.producer_id, producer.producer_epoch)
         if not self.v2:
-            _, ticket = room.transactions.ask(AddPartitions(*who, frozenset((place,))))
-            if not room.durability.is_safe(ticket):
+            joining = asyncio.ensure_future(room.transactions.add(AddPartitions(*who, frozenset((place,)))))
+            await asyncio.sleep(0)
+            while not joining.done():
                 await room.sync()
+            joining.result()
         value = self.world.new_value()
         sequence = self.sequences.get(place, 0)
         batch = encode_batch(

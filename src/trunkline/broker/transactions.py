@@ -10,6 +10,9 @@ not written before the decision is synced; then the client is answered. Finishin
 the next transaction may have written by then is told apart by its epoch (version 2), or can not be there yet (version
 1), as nothing is written to a partition that was joined before Complete… is synced.
 
+Only joining a partition is answered as soon as it is written: what is promised for its records comes with their own
+sync, which implies the joining. Lost with a crash, the producer's next request is refused, and it aborts.
+
 After a restart, what was decided is finished. A partition in which a producer has records that its transaction does not
 know of is joined to it, as its last request would have done; if they are not of the producer's present epoch, nobody
 can end that transaction any more, and it is aborted there.
@@ -127,6 +130,11 @@ class Transactions:
             await asyncio.shield(finishing)
         await self.safe(ticket)
         return cast(Producer, reply)
+
+    async def add(self, command: AddPartitions) -> None:
+        """Join partitions to a transaction; they can be written to then."""
+        self.ask(command)
+        await self.safe(self._completed.get(command.transactional_id, 0))
 
     def join(self, transactional_id: str, header: BatchHeader, place: TopicPartition, *, implicit: bool) -> int:
         """A batch is about to be written to a partition: it must be part of the transaction, or (implicit) becomes it.
