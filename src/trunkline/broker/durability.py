@@ -50,6 +50,9 @@ class Durability:
     def forget(self, call: Callable[[], None]) -> None:
         self._held_back.pop(call, None)
 
+    def is_safe(self, ticket: int) -> bool:
+        return ticket <= self._synced
+
     def wait(self, ticket: int, deadline_ms: int) -> asyncio.Future[None] | None:
         """A future for the moment `ticket` is safe; None when it already is."""
         if ticket <= self._synced:

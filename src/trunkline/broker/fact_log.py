@@ -17,7 +17,7 @@ from trunkline.broker.durability import Durability
 from trunkline.broker.partition import Partition
 from trunkline.broker.topics import Topics
 from trunkline.model.ids import Offset
-from trunkline.record.batch import read_header, split_batches
+from trunkline.record.batch import read_header
 from trunkline.record.records import Record, decode_records, encode_batch
 
 KeyValue = tuple[bytes, bytes | None]
@@ -104,7 +104,7 @@ class FactLog:
         now_ms = self._now_ms()
         batch = encode_batch([Record(0, now_ms, key, value) for key, value in facts])
         partition = self._partition()
-        appended = partition.append(split_batches(memoryview(batch)), now_ms, synced)
+        appended = partition.append([(read_header(batch), memoryview(batch))], now_ms, synced)
         self._grown_bytes += len(batch)
         if appended.ticket is None:
             return 0

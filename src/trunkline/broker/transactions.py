@@ -6,9 +6,12 @@
 Facts are synced before they are answered. They go through the one journal, whose order is kept, and after a crash no
 fact counts that the journal does not have (see log/recovery): so a fact tells that all that was written before it is
 there. Partitions may have more: what was written to a segment can outlive the sync it waited for. Therefore markers are
-not written before the decision is synced. A client of transaction version 2 is answered then: its epoch tells markers
-of this transaction from records of the next, so finishing twice after a crash does no harm. Others are answered once
-Complete… is synced, before which no record of the next one can come.
+not written before the decision is synced; then the client is answered. Finishing twice after a crash does no harm: what
+the next transaction may have written by then is told apart by its epoch (version 2), or can not be there yet (version
+1), as nothing is written to a partition that was joined before Complete… is synced.
+
+Only joining a partition is answered as soon as it is written: what is promised for its records comes with their own
+sync, which implies the joining. Lost with a crash, the producer's next request is refused, and it aborts.
 
 After a restart, what was decided is finished. A partition in which a producer has records that its transaction does not
 know of is joined to it, as its last request would have done; if they are not of the producer's present epoch, nobody
@@ -42,6 +45,7 @@ from trunkline.coordination.transaction_commands import (
 from trunkline.coordination.transaction_facts import PREPARED, Transaction, TransactionState, decode, encode
 from trunkline.coordination.transactions import TransactionCoordinator
 from trunkline.model.errors import (
+    ConcurrentTransactions,
     InvalidProducerEpoch,
     InvalidRequest,
     ProducerFenced,
@@ -79,8 +83,10 @@ class Transactions:
         self._durability = durability
         self._now_ms = now_ms
         self._facts = FactLog(topics, TRANSACTIONS_TOPIC, self._snapshot, now_ms, durability, synced=True)
-        self._finishing: dict[str, asyncio.Future[int]] = {}
+        self._finishing: dict[str, asyncio.Future[None]] = {}
         self._unsynced: set[str] = set()
+        self._completed: dict[str, int] = {}
+        """Of version 1, by id: the ticket of the last Complete…, until it is known to be synced."""
         self._alarm: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
 
@@ -121,10 +127,14 @@ class Transactions:
         reply, ticket = self.ask(command)
         finishing = self._finishing.get(command.transactional_id)
         if finishing is not None:
-            complete_ticket = await asyncio.shield(finishing)
-            ticket = ticket if command.v2 else complete_ticket
+            await asyncio.shield(finishing)
         await self.safe(ticket)
         return cast(Producer, reply)
+
+    async def add(self, command: AddPartitions) -> None:
+        """Join partitions to a transaction; they can be written to then."""
+        self.ask(command)
+        await self.safe(self._completed.get(command.transactional_id, 0))
 
     def join(self, transactional_id: str, header: BatchHeader, place: TopicPartition, *, implicit: bool) -> int:
         """A batch is about to be written to a partition: it must be part of the transaction, or (implicit) becomes it.
@@ -138,11 +148,20 @@ class Transactions:
             if implicit:
                 return self.ask(AddPartitions(*who))[1]
             missing = cast(PartitionsNotIn, self.ask(VerifyPartitions(*who))[0])
+            self._check_completed(transactional_id)
         except ProducerFenced as fenced:
             raise InvalidProducerEpoch(str(fenced)) from None
         if missing.partitions:
             raise TransactionAbortable(f"{place} was not added to the transaction of {transactional_id}.")
         return 0
+
+    def _check_completed(self, transactional_id: str) -> None:
+        """Of use against clients only that write without waiting for the answer to their joining."""
+        ticket = self._completed.get(transactional_id)
+        if ticket is not None:
+            if not self._durability.is_safe(ticket):
+                raise ConcurrentTransactions(f"The last transaction of {transactional_id} is being ended: try again.")
+            del self._completed[transactional_id]
 
     def is_pending(self, group_id: GroupId, topic: str, partition: int) -> bool:
         """Whether a transaction that is not finished may yet change what the group has committed there."""
@@ -204,9 +223,11 @@ class Transactions:
             log.warning("The end of a transaction of %s could not be written yet: %s", transactional_id, error)
             self._try_again_later()
             return
+        if not one.raised:
+            self._completed[transactional_id] = ticket
         finishing = self._finishing.pop(transactional_id, None)
         if finishing is not None and not finishing.done():
-            finishing.set_result(ticket)
+            finishing.set_result(None)
 
     def _tell(self, place: TopicPartition, one: Transaction, marker: Marker) -> None:
         try:

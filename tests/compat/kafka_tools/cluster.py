@@ -37,6 +37,17 @@ def _transactions(tools: Tools) -> None:
     tools.run("TransactionsCommand", "list").expect("TransactionalId", "TransactionState")
 
 
+def _transaction(tools: Tools) -> None:
+    topic, name = tools.new_topic(), tools.new_name("tx")
+    load = ["--num-records", "10", "--record-size", "100", "--throughput", "-1", "--transactional-id", name]
+    tools.run("ProducerPerformance", "--topic", topic, *load).expect("10 records sent")
+    assert "CompleteCommit" in tools.run("TransactionsCommand", "describe", "--transactional-id", name).row(name)
+    producers = tools.run("TransactionsCommand", "describe-producers", "--topic", topic, "--partition", "0")
+    producers.expect("ProducerId", "CurrentTransactionStartOffset")
+    assert len(producers.lines) == 2
+    tools.run("TransactionsCommand", "find-hanging", "--topic", topic, "--partition", "0").expect("StartOffset")
+
+
 def _client_compatibility(tools: Tools) -> None:
     """Kafka's own client test: metadata, offsets by time, idempotent produce, consume, topics, configs."""
     supported = ["offsets-for-times", "cluster-id", "create-topics", "describe-configs", "idempotent-producer"]
@@ -58,5 +69,6 @@ CHECKS: dict[str, Check] = {
     "log-dirs: describe": _log_dirs,
     "features: describe": _features,
     "transactions: list": _transactions,
+    "transactions: describe, describe-producers, find-hanging": _transaction,
     "client-compatibility-test": _client_compatibility,
 }

@@ -96,8 +96,7 @@ async def _add(call: Call, one: AddPartitionsToTxnTransaction) -> dict[TopicPart
     who = (one.transactional_id, one.producer_id, one.producer_epoch, places)
     try:
         if not one.verify_only:
-            _, ticket = call.broker.transactions.ask(AddPartitions(*who))
-            await call.broker.transactions.safe(ticket)
+            await call.broker.transactions.add(AddPartitions(*who))
             return {}
         missing = cast(PartitionsNotIn, call.broker.transactions.ask(VerifyPartitions(*who))[0])
     except TrunklineError as error:
@@ -132,10 +131,9 @@ async def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> Add
     """All groups have their offsets in one place, so which group it is does not matter yet."""
     places = frozenset((OFFSETS_PLACE,))
     try:
-        _, ticket = call.broker.transactions.ask(
+        await call.broker.transactions.add(
             AddPartitions(request.transactional_id, request.producer_id, request.producer_epoch, places)
         )
-        await call.broker.transactions.safe(ticket)
     except TrunklineError as error:
         return AddOffsetsToTxnResponse(
             error_code=transaction_code_of(error, knows_fenced=call.version >= _KNOWS_FENCED)
