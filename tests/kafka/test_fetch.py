@@ -151,11 +151,6 @@ def test_a_wrong_leader_epoch_sends_the_client_to_the_metadata(client: RawKafka,
     assert fetch(client, topic, epoch=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_session_that_was_never_made_is_not_found(client: RawKafka) -> None:
-    assert client.ask(FetchRequest(session_id=5), 12, FetchResponse).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert client.ask(FetchRequest(session_id=0, session_epoch=0), 12, FetchResponse).session_id == 0
-
-
 def test_answers_come_in_the_order_of_the_requests(client: RawKafka, topic: str) -> None:
     asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     slow = FetchRequest(min_bytes=1, max_wait_ms=300, topics=[FetchTopic(topic=topic, partitions=[asked])])

@@ -10,15 +10,20 @@ The high watermark moves only when the journal says so, or at once where the top
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from trunkline.log.partition_log import Appended, PartitionLog
 from trunkline.model.ids import Epoch, Offset
 from trunkline.model.topic import Topic
 from trunkline.record.batch import BatchHeader
 
-if TYPE_CHECKING:
-    from trunkline.broker.waiting import LongPoll
+
+class Watcher(Protocol):
+    """Who is told that a partition has more to read, or is gone."""
+
+    def more(self, size_bytes: int, /) -> None: ...
+
+    def wake(self) -> None: ...
 
 
 class Partition:
@@ -31,7 +36,7 @@ class Partition:
         self.high_watermark = Offset(log.end)
         self.leader_epoch = Epoch(0)
         self.closed = False
-        self.polls: set[LongPoll] = set()
+        self.polls: set[Watcher] = set()
 
     def append(self, batches: Sequence[tuple[BatchHeader, memoryview]], now_ms: int) -> Appended:
         """Write, and say what it got. What needs no journal is visible at once."""

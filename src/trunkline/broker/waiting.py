@@ -21,9 +21,14 @@ class LongPoll:
         self._missing_bytes = missing_bytes
         self._future: asyncio.Future[None] = loop.create_future()
         self._alarm = loop.call_later(seconds, self.wake)
-        self._watched = tuple(partitions)
+        self._watched = list(partitions)
         for partition in self._watched:
             partition.polls.add(self)
+
+    def watch(self, partition: Partition) -> None:
+        """One more, from now on."""
+        self._watched.append(partition)
+        partition.polls.add(self)
 
     def more(self, size_bytes: int) -> None:
         self._missing_bytes -= size_bytes

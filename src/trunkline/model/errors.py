@@ -31,6 +31,12 @@ class UnknownPartition(TrunklineError):
     retriable = True
 
 
+class InconsistentTopicId(TrunklineError):
+    """The topic was deleted and made again under its name since the client learned its id."""
+
+    retriable = True
+
+
 class TopicExists(TrunklineError):
     pass
 

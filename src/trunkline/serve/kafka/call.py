@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trunkline.broker.broker import Broker
+from trunkline.serve.kafka.fetch_sessions import FetchSessions
 
 
 @dataclass(slots=True)
@@ -19,6 +20,7 @@ class Call:
     """What this client is told to connect to."""
     port: int
     apis: ApiTable
+    fetch_sessions: FetchSessions
 
 
 @dataclass(frozen=True, slots=True)

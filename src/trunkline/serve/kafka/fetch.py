@@ -1,27 +1,48 @@
 """Fetch (key 1), versions 4-18: stored batches as they are, by topic name or (13) by id, with long polls.
 
-Fetch sessions come later: a client that asks for one (session id 0, epoch 0) gets a full answer and session id 0, which
-means that none was made; a foreign session id is FETCH_SESSION_ID_NOT_FOUND. The first batch is given even where it is
-larger than the limits. Followers are not served (there is one node): replica ids are ignored.
+Fetch sessions (7+) are kept in fetch_sessions.py: an incremental request costs what it changes and what there is to
+tell, not the size of the session. The first batch is given even where it is larger than the limits. Followers are not
+served (there is one node): replica ids are ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 
-from trunkline.broker.fetching import Got, Want
+from trunkline.broker.fetching import Got, Want, load, read_now
 from trunkline.broker.partition import Partition
-from trunkline.model.errors import FencedLeaderEpoch, TrunklineError, UnknownLeaderEpoch
+from trunkline.broker.waiting import LongPoll
+from trunkline.model.errors import (
+    FencedLeaderEpoch,
+    InconsistentTopicId,
+    TrunklineError,
+    UnknownLeaderEpoch,
+    UnknownPartition,
+)
 from trunkline.model.ids import NO_EPOCH, Offset, TopicId
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import ErrorCode, code_of
+from trunkline.serve.kafka.fetch_sessions import FINAL, FULL, NO_SESSION, Entry, FetchSession
 from trunkline.wire.kafka.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from trunkline.wire.kafka.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 
+Refused = Mapping[int, TrunklineError]
+"""By position in what was asked for: why nothing can be read."""
+
 
 def fetch(call: Call, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
-    if request.session_id != 0:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    if request.session_epoch not in (FULL, FINAL):
+        return _incremental(call, request)
+    if request.session_id != NO_SESSION:
+        call.fetch_sessions.close(request.session_id)
+    return _full(call, request, keep=request.session_epoch == FULL)
+
+
+# ── whole requests ──────────────────────────────────────────────────────────────────────────────
+
+
+def _full(call: Call, request: FetchRequest, *, keep: bool) -> FetchResponse | Awaitable[FetchResponse]:
+    """`keep`: make a session of it, where there is room for one."""
     wants, refused = _wants(call, request)
     result = call.broker.fetch(
         wants,
@@ -30,14 +51,38 @@ def fetch(call: Call, request: FetchRequest) -> FetchResponse | Awaitable[FetchR
         wait_ms=request.max_wait_ms,
     )
     if isinstance(result, list):
-        return _response(call, request, refused, result)
-    return _later(call, request, refused, result)
+        return _answered(call, request, wants, refused, result, keep)
+    return _later(call, request, wants, refused, result, keep)
 
 
 async def _later(
-    call: Call, request: FetchRequest, refused: dict[int, TrunklineError], result: Awaitable[list[Got]]
+    call: Call, request: FetchRequest, wants: list[Want], refused: Refused, result: Awaitable[list[Got]], keep: bool
 ) -> FetchResponse:
-    return _response(call, request, refused, await result)
+    return _answered(call, request, wants, refused, await result, keep)
+
+
+def _answered(
+    call: Call, request: FetchRequest, wants: list[Want], refused: Refused, answers: list[Got], keep: bool
+) -> FetchResponse:
+    if refused:
+        answers = list(_in_order(answers, refused, len(answers) + len(refused)))
+    response = _response(call, request, answers)
+    if keep:
+        session = call.fetch_sessions.open(len(answers), call.version >= 13, call.broker.now_ms())
+        if session is not None:
+            found = iter(wants)
+            partitions = (None if at in refused else next(found).partition for at in range(len(answers)))
+            call.fetch_sessions.begin(session, request.topics, partitions, answers)
+            response.session_id = session.id
+    return response
+
+
+def _in_order(answers: Sequence[Got], refused: Refused, count: int) -> Iterator[Got]:
+    """One for each partition that was asked for: what was read, and why it was not."""
+    given = iter(answers)
+    for position in range(count):
+        error = refused.get(position)
+        yield next(given) if error is None else Got(error=error)
 
 
 def check_leader_epoch(partition: Partition, epoch: int) -> None:
@@ -76,24 +121,22 @@ def _each(request: FetchRequest) -> Iterator[tuple[FetchTopic, FetchPartition]]:
             yield topic, asked
 
 
-def _response(
-    call: Call, request: FetchRequest, refused: dict[int, TrunklineError], answers: Sequence[Got]
-) -> FetchResponse:
+def _response(call: Call, request: FetchRequest, answers: Sequence[Got]) -> FetchResponse:
     given = iter(answers)
-    position = 0
-    responses: list[FetchableTopicResponse] = []
-    bytes_out = 0
-    for topic in request.topics:
-        partitions: list[PartitionData] = []
-        for asked in topic.partitions:
-            error = refused.get(position)
-            position += 1
-            got = Got(error=error) if error is not None else next(given)
-            bytes_out += sum(map(len, got.buffers))
-            partitions.append(_partition(asked.partition, got))
-        responses.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions))
-    call.broker.stats.bytes_out += bytes_out
+    responses = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            partitions=[_partition(asked.partition, next(given)) for asked in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    _count_bytes(call, answers)
     return FetchResponse(responses=responses)
+
+
+def _count_bytes(call: Call, answers: Iterable[Got]) -> None:
+    call.broker.stats.bytes_out += sum(sum(map(len, got.buffers)) for got in answers)
 
 
 def _partition(index: int, got: Got) -> PartitionData:
@@ -113,3 +156,86 @@ def _partition(index: int, got: Got) -> PartitionData:
         log_start_offset=got.log_start,
         records=got.buffers or b"",
     )
+
+
+# ── changes only ────────────────────────────────────────────────────────────────────────────────
+
+
+def _incremental(call: Call, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+    sessions = call.fetch_sessions
+    session = sessions.resume(request.session_id, request.session_epoch, by_id=call.version >= 13)
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
+    if not sessions.ask(session, request.topics, request.forgotten_topics_data, call.broker.now_ms()):
+        return _full(call, request, keep=False)
+    epoch = session.epoch
+    entries, wants, refused = session.pending(lambda entry: _find(call, entry), call.broker.now_ms())
+    answers, total_bytes, any_cold = read_now(wants, request.max_bytes)
+    enough = total_bytes >= request.min_bytes or refused or any(got.error for got in answers)
+    if not enough and request.max_wait_ms > 0:
+        poll = session.poll(wants, request.min_bytes - total_bytes, request.max_wait_ms / 1000)
+        return _after_poll(call, request, session, epoch, poll)
+    if any_cold:
+        return _after_load(call, session, epoch, entries, answers, refused)
+    return _news(call, session, epoch, entries, answers, refused)
+
+
+async def _after_poll(
+    call: Call, request: FetchRequest, session: FetchSession, epoch: int, poll: LongPoll
+) -> FetchResponse:
+    try:
+        await poll.sleep()
+    finally:
+        session.poll_ended(poll)
+    if session.epoch != epoch:
+        return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+    entries, wants, refused = session.pending(lambda entry: _find(call, entry), call.broker.now_ms())
+    answers, _, any_cold = read_now(wants, request.max_bytes)
+    if any_cold:
+        return await _after_load(call, session, epoch, entries, answers, refused)
+    return _news(call, session, epoch, entries, answers, refused)
+
+
+async def _after_load(
+    call: Call, session: FetchSession, epoch: int, entries: list[Entry], answers: list[Got], refused: Refused
+) -> FetchResponse:
+    await load(answers, call.broker.run_blocking)
+    return _news(call, session, epoch, entries, answers, refused)
+
+
+def _news(
+    call: Call, session: FetchSession, epoch: int, entries: list[Entry], answers: list[Got], refused: Refused
+) -> FetchResponse:
+    """The partitions that have something to tell, by topic. A later request of the session makes this one void."""
+    response = FetchResponse(session_id=session.id)
+    if session.epoch != epoch:
+        response.error_code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        return response
+    topics: dict[str | bytes, FetchableTopicResponse] = {}
+    for entry, got in zip(entries, _in_order(answers, refused, len(entries)), strict=True):
+        if session.told(entry, got):
+            of = entry.topic_id if session.by_id else entry.topic
+            topic = topics.get(of)
+            if topic is None:
+                topic = topics[of] = FetchableTopicResponse(topic=entry.topic, topic_id=entry.topic_id)
+            topic.partitions.append(_partition(entry.index, got))
+    response.responses = list(topics.values())
+    _count_bytes(call, answers)
+    return response
+
+
+def _find(call: Call, entry: Entry) -> Partition:
+    """The partition as it stands: topics are made, deleted, and made again while a session goes on."""
+    topics = call.broker.topics
+    partition = entry.partition
+    if partition is None or partition.closed:
+        if call.version < 13:
+            partition = topics.partition(entry.topic, entry.index)
+        elif partition is None:
+            partition = topics.partition_by_id(TopicId(entry.topic_id), entry.index)
+        elif partition.topic.name in topics.image:
+            raise InconsistentTopicId(f"Topic {partition.topic.name!r} was made anew: it has another id now.")
+        else:
+            raise UnknownPartition(f"Topic {partition.topic.name!r} was deleted.")
+    check_leader_epoch(partition, entry.leader_epoch)
+    return partition

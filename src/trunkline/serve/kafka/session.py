@@ -21,6 +21,7 @@ from trunkline.model.errors import TrunklineError
 from trunkline.serve.complaints import Complaints
 from trunkline.serve.kafka.call import Api, ApiTable, Call
 from trunkline.serve.kafka.errors import ErrorCode
+from trunkline.serve.kafka.fetch_sessions import FetchSessions
 from trunkline.serve.kafka.versions import listing
 from trunkline.wire.kafka.apis import request_class
 from trunkline.wire.kafka.codec import decode
@@ -46,6 +47,7 @@ class KafkaFace:
         self.sessions: set[KafkaSession] = set()
         self.complaints = Complaints(log)
         self.connections = broker.stats.of_protocol("kafka")
+        self.fetch_sessions = FetchSessions()
 
     def __call__(self) -> KafkaSession:
         return KafkaSession(self)
@@ -183,6 +185,7 @@ class KafkaSession(asyncio.BufferedProtocol):
             self._host,
             self._port,
             self._face.apis,
+            self._face.fetch_sessions,
         )
         try:
             result = api.handle(call, request)
