@@ -8,6 +8,7 @@ served (there is one node): replica ids are ignored.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from trunkline.broker.fetching import Got, Want, load, read_now
 from trunkline.broker.partition import Partition
@@ -18,14 +19,23 @@ from trunkline.model.errors import (
     TrunklineError,
     UnknownLeaderEpoch,
     UnknownPartition,
+    UnknownTopic,
+    UnknownTopicId,
 )
 from trunkline.model.ids import NO_EPOCH, Offset, TopicId
 from trunkline.serve.kafka.call import Call
 from trunkline.serve.kafka.errors import ErrorCode, code_of
 from trunkline.serve.kafka.fetch_sessions import FINAL, FULL, NO_SESSION, Entry, FetchSession
 from trunkline.wire.kafka.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from trunkline.wire.kafka.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from trunkline.wire.kafka.messages.fetch_response import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
 
+READ_COMMITTED: Final = 1
+NOT_THERE: Final = (UnknownTopic, UnknownTopicId, UnknownPartition)
 Refused = Mapping[int, TrunklineError]
 """By position in what was asked for: why nothing can be read."""
 
@@ -46,13 +56,18 @@ def _full(call: Call, request: FetchRequest, *, keep: bool) -> FetchResponse | A
     wants, refused = _wants(call, request)
     result = call.broker.fetch(
         wants,
-        min_bytes=0 if refused else request.min_bytes,
+        min_bytes=0 if _end_the_wait(refused) else request.min_bytes,
         max_bytes=request.max_bytes,
         wait_ms=request.max_wait_ms,
     )
     if isinstance(result, list):
         return _answered(call, request, wants, refused, result, keep)
     return _later(call, request, wants, refused, result, keep)
+
+
+def _end_the_wait(refused: Refused) -> bool:
+    """As in Kafka, a partition that is not there does not end the wait for others: clients would ask without pause."""
+    return any(not isinstance(error, NOT_THERE) for error in refused.values())
 
 
 async def _later(
@@ -107,7 +122,7 @@ def _wants(call: Call, request: FetchRequest) -> tuple[list[Want], dict[int, Tru
                 partition = topics.partition_by_id(TopicId(topic.topic_id), asked.partition)
             else:
                 partition = topics.partition(topic.topic, asked.partition)
-            check_leader_epoch(partition, asked.current_leader_epoch)
+            check_leader_epoch(partition, max(asked.current_leader_epoch, NO_EPOCH))  # Kafka's leniency, in Fetch only
         except TrunklineError as error:
             refused[position] = error
         else:
@@ -123,11 +138,12 @@ def _each(request: FetchRequest) -> Iterator[tuple[FetchTopic, FetchPartition]]:
 
 def _response(call: Call, request: FetchRequest, answers: Sequence[Got]) -> FetchResponse:
     given = iter(answers)
+    committed = request.isolation_level == READ_COMMITTED
     responses = [
         FetchableTopicResponse(
             topic=topic.topic,
             topic_id=topic.topic_id,
-            partitions=[_partition(asked.partition, next(given)) for asked in topic.partitions],
+            partitions=[_partition(asked.partition, next(given), committed) for asked in topic.partitions],
         )
         for topic in request.topics
     ]
@@ -139,14 +155,18 @@ def _count_bytes(call: Call, answers: Iterable[Got]) -> None:
     call.broker.stats.bytes_out += sum(sum(map(len, got.buffers)) for got in answers)
 
 
-def _partition(index: int, got: Got) -> PartitionData:
+def _partition(index: int, got: Got, committed: bool) -> PartitionData:
+    aborted: list[AbortedTransaction] | None = [] if committed else None
     if got.error is not None:
+        # Kafka's own habit: no list where reading failed, an empty one where there is nothing to read from.
+        aborted = [] if isinstance(got.error, NOT_THERE) else None
         return PartitionData(
             partition_index=index,
             error_code=code_of(got.error),
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
+            aborted_transactions=aborted,
             records=b"",
         )
     return PartitionData(
@@ -154,6 +174,7 @@ def _partition(index: int, got: Got) -> PartitionData:
         high_watermark=got.high_watermark,
         last_stable_offset=got.high_watermark,
         log_start_offset=got.log_start,
+        aborted_transactions=aborted,
         records=got.buffers or b"",
     )
 
@@ -171,13 +192,13 @@ def _incremental(call: Call, request: FetchRequest) -> FetchResponse | Awaitable
     epoch = session.epoch
     entries, wants, refused = session.pending(lambda entry: _find(call, entry), call.broker.now_ms())
     answers, total_bytes, any_cold = read_now(wants, request.max_bytes)
-    enough = total_bytes >= request.min_bytes or refused or any(got.error for got in answers)
-    if not enough and request.max_wait_ms > 0:
+    enough = total_bytes >= request.min_bytes or any_cold or _end_the_wait(refused) or any(got.error for got in answers)
+    if not enough and request.max_wait_ms > 0 and len(refused) < len(session):
         poll = session.poll(wants, request.min_bytes - total_bytes, request.max_wait_ms / 1000)
         return _after_poll(call, request, session, epoch, poll)
     if any_cold:
-        return _after_load(call, session, epoch, entries, answers, refused)
-    return _news(call, session, epoch, entries, answers, refused)
+        return _after_load(call, request, session, epoch, entries, answers, refused)
+    return _news(call, request, session, epoch, entries, answers, refused)
 
 
 async def _after_poll(
@@ -192,19 +213,31 @@ async def _after_poll(
     entries, wants, refused = session.pending(lambda entry: _find(call, entry), call.broker.now_ms())
     answers, _, any_cold = read_now(wants, request.max_bytes)
     if any_cold:
-        return await _after_load(call, session, epoch, entries, answers, refused)
-    return _news(call, session, epoch, entries, answers, refused)
+        return await _after_load(call, request, session, epoch, entries, answers, refused)
+    return _news(call, request, session, epoch, entries, answers, refused)
 
 
 async def _after_load(
-    call: Call, session: FetchSession, epoch: int, entries: list[Entry], answers: list[Got], refused: Refused
+    call: Call,
+    request: FetchRequest,
+    session: FetchSession,
+    epoch: int,
+    entries: list[Entry],
+    answers: list[Got],
+    refused: Refused,
 ) -> FetchResponse:
     await load(answers, call.broker.run_blocking)
-    return _news(call, session, epoch, entries, answers, refused)
+    return _news(call, request, session, epoch, entries, answers, refused)
 
 
 def _news(
-    call: Call, session: FetchSession, epoch: int, entries: list[Entry], answers: list[Got], refused: Refused
+    call: Call,
+    request: FetchRequest,
+    session: FetchSession,
+    epoch: int,
+    entries: list[Entry],
+    answers: list[Got],
+    refused: Refused,
 ) -> FetchResponse:
     """The partitions that have something to tell, by topic. A later request of the session makes this one void."""
     response = FetchResponse(session_id=session.id)
@@ -218,7 +251,7 @@ def _news(
             topic = topics.get(of)
             if topic is None:
                 topic = topics[of] = FetchableTopicResponse(topic=entry.topic, topic_id=entry.topic_id)
-            topic.partitions.append(_partition(entry.index, got))
+            topic.partitions.append(_partition(entry.index, got, request.isolation_level == READ_COMMITTED))
     response.responses = list(topics.values())
     _count_bytes(call, answers)
     return response
@@ -237,5 +270,5 @@ def _find(call: Call, entry: Entry) -> Partition:
             raise InconsistentTopicId(f"Topic {partition.topic.name!r} was made anew: it has another id now.")
         else:
             raise UnknownPartition(f"Topic {partition.topic.name!r} was deleted.")
-    check_leader_epoch(partition, entry.leader_epoch)
+    check_leader_epoch(partition, max(entry.leader_epoch, NO_EPOCH))
     return partition
