@@ -158,7 +158,7 @@ def test_a_full_disk_refuses_changes_and_shows_none_of_them(tmp_path: Path) -> N
     (pages,) = store._database.execute("PRAGMA page_count").fetchone()
     store._database.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StorageFull, match="disk is full"):
-        store.create_topic("t0", 1, {"leader.replication.throttled.replicas": "x" * 30_000})
+        store.create_topic("t0", 1, {"leader.replication.throttled.replicas": ",".join(["1:1"] * 7_500)})
     assert store.topics == {"kept": kept}
     store._database.execute("PRAGMA max_page_count = 100000")
     store.create_topic("t0", 1, {})

@@ -6,8 +6,10 @@ Everything runs on the loop's one thread; what blocks (cold reads, syncs) is han
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from trunkline.broker.blocking import RunBlocking
+from trunkline.broker.configs import Configs
 from trunkline.broker.durability import Durability
 from trunkline.broker.fetching import Got, Want, load, read_now
 from trunkline.broker.groups import Groups
@@ -36,6 +38,8 @@ class Broker:
         now_ms: Callable[[], int],
         run_blocking: RunBlocking,
         auto_create_topics: bool,
+        configs: Configs,
+        data: Path | None,
     ) -> None:
         self.cluster_id = cluster_id
         self.node_id = node_id
@@ -47,6 +51,9 @@ class Broker:
         self.now_ms = now_ms
         self.auto_create_topics = auto_create_topics
         self.run_blocking = run_blocking
+        self.configs = configs
+        self.data = data
+        """Where the logs are; None where they are in memory."""
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 

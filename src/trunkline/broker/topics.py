@@ -33,6 +33,11 @@ class Topics:
     def image(self) -> Mapping[str, Topic]:
         return self._store.topics
 
+    @property
+    def version(self) -> int:
+        """Grows with each change of the metadata while the process lives."""
+        return self._store.version
+
     def named(self, name: str) -> Topic:
         topic = self._store.topics.get(name)
         if topic is None:

@@ -94,6 +94,9 @@ class SqliteMetadata:
     def configs(self, resource_type: str, resource_name: str) -> Mapping[str, str]:
         return self._image.configs(resource_type, resource_name)
 
+    def configured(self, resource_type: str) -> Mapping[str, Mapping[str, str]]:
+        return {name: values for (kind, name), values in self._image.all_configs.items() if kind == resource_type}
+
     # ── writes: decide, commit, show ────────────────────────────────────────────────────────────
 
     def create_topic(

@@ -69,5 +69,8 @@ class MetadataStore(Protocol):
     def configs(self, resource_type: str, resource_name: str) -> Mapping[str, str]:
         """The dynamic configs of a broker, group or client; empty where none are set."""
 
+    def configured(self, resource_type: str) -> Mapping[str, Mapping[str, str]]:
+        """All resources of a type that have dynamic configs, by name."""
+
     def set_configs(self, resource_type: str, resource_name: str, values: Mapping[str, str]) -> None:
         """These values and no others. InvalidConfig for what cannot be kept; what it means is the caller's to check."""

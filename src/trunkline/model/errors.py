@@ -73,6 +73,49 @@ class NotSupported(TrunklineError):
     """Part of the protocol, but not served here (yet)."""
 
 
+# ── the cluster, and who may use it ─────────────────────────────────────────────────────────────
+
+
+class ElectionNotNeeded(TrunklineError):
+    pass
+
+
+class NoReassignment(TrunklineError):
+    """Nothing is on its way that could be cancelled."""
+
+
+class LogDirUnknown(TrunklineError):
+    pass
+
+
+class SecurityDisabled(TrunklineError):
+    pass
+
+
+class UnknownResource(TrunklineError):
+    pass
+
+
+class DuplicateResource(TrunklineError):
+    pass
+
+
+class UnacceptableCredential(TrunklineError):
+    pass
+
+
+class UnsupportedMechanism(TrunklineError):
+    pass
+
+
+class UnsupportedKind(TrunklineError):
+    """A kind of resource or entity that is not known here."""
+
+
+class InvalidUpdateVersion(TrunklineError):
+    """A feature cannot be set to that level."""
+
+
 # ── records ─────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -51,6 +51,8 @@ class ConfigDefinition:
     maximum: int | None = None
     choices: tuple[str, ...] = ()
     documentation: str = ""
+    matches: Callable[[str], object] | None = None
+    """Given a whole value (of a list: each item), something true unless it is to be refused."""
 
     def check(self, value: str) -> None:
         """InvalidConfig unless `value` is one this config takes."""
@@ -58,15 +60,23 @@ class ConfigDefinition:
             self._check_number(value)
         elif self.type is ConfigType.DOUBLE:
             try:
-                float(value)
+                number = float(value)
             except ValueError:
                 raise self._invalid(value, "a number is expected") from None
-        elif self.type is ConfigType.BOOLEAN and value.lower() not in ("true", "false"):
-            raise self._invalid(value, "true or false is expected")
-        elif self.choices:
-            parts = [part.strip() for part in value.split(",")] if self.type is ConfigType.LIST else [value]
-            if any(part not in self.choices for part in parts):
-                raise self._invalid(value, f"one of {', '.join(self.choices)} is expected")
+            if not (self.minimum or 0) <= number <= (self.maximum or _LONG_MAX):
+                raise self._invalid(value, f"a value from {self.minimum} to {self.maximum} is expected")
+        elif self.type is ConfigType.BOOLEAN:
+            if value.lower() not in (self.choices or ("true", "false")):
+                raise self._invalid(value, f"{' or '.join(self.choices or ('true', 'false'))} is expected")
+        else:
+            self._check_items(value)
+
+    def _check_items(self, value: str) -> None:
+        items = config_items(value) if self.type is ConfigType.LIST else [value]
+        if self.choices and any(item not in self.choices for item in items):
+            raise self._invalid(value, f"one of {', '.join(self.choices)} is expected")
+        if self.matches is not None and not all(map(self.matches, items)):
+            raise self._invalid(value, "it has not the form that is expected")
 
     def _check_number(self, value: str) -> None:
         try:
@@ -78,7 +88,13 @@ class ConfigDefinition:
             raise self._invalid(value, f"a value from {self.minimum} to {largest} is expected")
 
     def _invalid(self, value: str, why: str) -> InvalidConfig:
-        return InvalidConfig(f"Invalid value {value} for configuration {self.name}: {why}")
+        shown = value if len(value) <= 100 else f"{value[:100]}…"
+        return InvalidConfig(f"Invalid value {shown} for configuration {self.name}: {why}")
+
+
+def config_items(value: str) -> list[str]:
+    """The items of a list config; an empty one has none."""
+    return [item.strip() for item in value.split(",")] if value.strip() else []
 
 
 def _define(*definitions: ConfigDefinition) -> dict[str, ConfigDefinition]:
@@ -86,6 +102,7 @@ def _define(*definitions: ConfigDefinition) -> dict[str, ConfigDefinition]:
 
 
 _B, _S, _I, _L, _D, _LIST = ConfigType
+_REPLICAS: Final[Callable[[str], object]] = re.compile(r"\*|\d+:\d+").fullmatch
 
 EFFECTIVE: Final[Mapping[str, ConfigDefinition]] = _define(
     ConfigDefinition("cleanup.policy", _LIST, "delete", choices=("delete", "compact")),
@@ -109,28 +126,28 @@ EFFECTIVE: Final[Mapping[str, ConfigDefinition]] = _define(
 )
 
 STORED: Final[Mapping[str, ConfigDefinition]] = _define(
-    ConfigDefinition("compression.gzip.level", _I, "-1"),
-    ConfigDefinition("compression.lz4.level", _I, "9"),
+    ConfigDefinition("compression.gzip.level", _I, "-1", minimum=-1, maximum=9),
+    ConfigDefinition("compression.lz4.level", _I, "9", minimum=1, maximum=17),
     ConfigDefinition(
         "compression.type", _S, "producer", choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
     ),
-    ConfigDefinition("compression.zstd.level", _I, "3"),
+    ConfigDefinition("compression.zstd.level", _I, "3", minimum=-131_072, maximum=22),
     ConfigDefinition("delete.retention.ms", _L, "86400000", minimum=0),
     ConfigDefinition("file.delete.delay.ms", _L, "60000", minimum=0),
     ConfigDefinition("flush.messages", _L, str(_LONG_MAX), minimum=1),
     ConfigDefinition("flush.ms", _L, str(_LONG_MAX), minimum=0),
-    ConfigDefinition("follower.replication.throttled.replicas", _LIST, ""),
-    ConfigDefinition("leader.replication.throttled.replicas", _LIST, ""),
+    ConfigDefinition("follower.replication.throttled.replicas", _LIST, "", matches=_REPLICAS),
+    ConfigDefinition("leader.replication.throttled.replicas", _LIST, "", matches=_REPLICAS),
     ConfigDefinition("local.retention.bytes", _L, "-2", minimum=-2),
     ConfigDefinition("local.retention.ms", _L, "-2", minimum=-2),
     ConfigDefinition("max.compaction.lag.ms", _L, str(_LONG_MAX), minimum=1),
-    ConfigDefinition("min.cleanable.dirty.ratio", _D, "0.5"),
+    ConfigDefinition("min.cleanable.dirty.ratio", _D, "0.5", minimum=0, maximum=1),
     ConfigDefinition("min.compaction.lag.ms", _L, "0", minimum=0),
     ConfigDefinition("min.insync.replicas", _I, "1", minimum=1),
     ConfigDefinition("preallocate", _B, "false"),
     ConfigDefinition("remote.log.copy.disable", _B, "false"),
     ConfigDefinition("remote.log.delete.on.disable", _B, "false"),
-    ConfigDefinition("remote.storage.enable", _B, "false"),
+    ConfigDefinition("remote.storage.enable", _B, "false", choices=("false",)),
     ConfigDefinition("segment.jitter.ms", _L, "0", minimum=0),
     ConfigDefinition("unclean.leader.election.enable", _B, "false"),
 )
@@ -173,7 +190,7 @@ class TopicConfig:
         def number(name: str) -> int:
             return int(of(name))
 
-        policies = {part.strip() for part in of("cleanup.policy").split(",")}
+        policies = config_items(of("cleanup.policy"))
         return cls(
             overrides=dict(overrides),
             durability=Durability(of("durability")),

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from trunkline.admin.metrics import Metrics
 from trunkline.broker.broker import Broker
+from trunkline.broker.configs import Configs
 from trunkline.broker.durability import Durability
 from trunkline.broker.groups import Groups
 from trunkline.broker.producer_ids import ProducerIds
@@ -110,6 +111,8 @@ class Node:
             now_ms=now_ms,
             run_blocking=self._run_blocking,
             auto_create_topics=settings.auto_create_topics,
+            configs=Configs(metadata),
+            data=None if settings.memory else settings.data,
         )
 
     def _open_logs(self, metadata: SqliteMetadata) -> LogStore:

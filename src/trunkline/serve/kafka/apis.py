@@ -6,14 +6,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from trunkline.serve.kafka import (
+    config_resources,
     configs,
+    describe_topics,
     fetch,
     groups,
     metadata,
     offsets,
+    one_node,
     positions,
     produce,
     producers,
+    security,
     topics,
     versions,
 )
@@ -46,6 +50,25 @@ _HANDLERS: Final[dict[ApiKey, Callable[..., Any]]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     ApiKey.OFFSET_DELETE: offsets.offset_delete,
     ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+    ApiKey.ALTER_CONFIGS: configs.alter_configs,
+    ApiKey.LIST_CONFIG_RESOURCES: config_resources.list_config_resources,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topics.describe_topic_partitions,
+    ApiKey.DESCRIBE_LOG_DIRS: one_node.describe_log_dirs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: one_node.alter_replica_log_dirs,
+    ApiKey.ELECT_LEADERS: one_node.elect_leaders,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: one_node.alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: one_node.list_partition_reassignments,
+    ApiKey.DESCRIBE_QUORUM: one_node.describe_quorum,
+    ApiKey.UPDATE_FEATURES: one_node.update_features,
+    ApiKey.DESCRIBE_ACLS: security.describe_acls,
+    ApiKey.CREATE_ACLS: security.create_acls,
+    ApiKey.DELETE_ACLS: security.delete_acls,
+    ApiKey.CREATE_DELEGATION_TOKEN: security.create_delegation_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: security.renew_delegation_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: security.expire_delegation_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: security.describe_delegation_token,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: security.describe_user_scram_credentials,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: security.alter_user_scram_credentials,
 }
 
 _LISTED_MIN_VERSIONS: Final = {ApiKey.PRODUCE: 0}

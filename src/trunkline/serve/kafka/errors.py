@@ -32,6 +32,7 @@ class ErrorCode(IntEnum):
     INVALID_SESSION_TIMEOUT = 26
     REBALANCE_IN_PROGRESS = 27
     INVALID_TIMESTAMP = 32
+    UNSUPPORTED_SASL_MECHANISM = 33
     UNSUPPORTED_VERSION = 35
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
@@ -44,8 +45,11 @@ class ErrorCode(IntEnum):
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     DUPLICATE_SEQUENCE_NUMBER = 46
     INVALID_PRODUCER_EPOCH = 47
+    SECURITY_DISABLED = 54
     KAFKA_STORAGE_ERROR = 56
+    LOG_DIR_NOT_FOUND = 57
     UNKNOWN_PRODUCER_ID = 59
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
     FETCH_SESSION_ID_NOT_FOUND = 70
@@ -56,14 +60,22 @@ class ErrorCode(IntEnum):
     MEMBER_ID_REQUIRED = 79
     GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
+    ELECTION_NOT_NEEDED = 84
+    NO_REASSIGNMENT_IN_PROGRESS = 85
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     INVALID_RECORD = 87
+    RESOURCE_NOT_FOUND = 91
+    DUPLICATE_RESOURCE = 92
+    UNACCEPTABLE_CREDENTIAL = 93
+    INVALID_UPDATE_VERSION = 95
     UNKNOWN_TOPIC_ID = 100
     INCONSISTENT_TOPIC_ID = 103
     FETCH_SESSION_TOPIC_ID_ERROR = 106
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
 
+
+MOST_TEXT: Final = 1_000
 
 CODES: Final[Mapping[type[TrunklineError], ErrorCode]] = {
     errors.UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -79,6 +91,16 @@ CODES: Final[Mapping[type[TrunklineError], ErrorCode]] = {
     errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
     errors.PolicyViolation: ErrorCode.POLICY_VIOLATION,
     errors.NotSupported: ErrorCode.INVALID_REQUEST,
+    errors.ElectionNotNeeded: ErrorCode.ELECTION_NOT_NEEDED,
+    errors.NoReassignment: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+    errors.LogDirUnknown: ErrorCode.LOG_DIR_NOT_FOUND,
+    errors.SecurityDisabled: ErrorCode.SECURITY_DISABLED,
+    errors.UnknownResource: ErrorCode.RESOURCE_NOT_FOUND,
+    errors.DuplicateResource: ErrorCode.DUPLICATE_RESOURCE,
+    errors.UnacceptableCredential: ErrorCode.UNACCEPTABLE_CREDENTIAL,
+    errors.UnsupportedMechanism: ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    errors.UnsupportedKind: ErrorCode.UNSUPPORTED_VERSION,
+    errors.InvalidUpdateVersion: ErrorCode.INVALID_UPDATE_VERSION,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     errors.InvalidRecord: ErrorCode.INVALID_RECORD,
@@ -116,3 +138,9 @@ CODES: Final[Mapping[type[TrunklineError], ErrorCode]] = {
 def code_of(error: TrunklineError) -> ErrorCode:
     """Kafka's code for one of our errors."""
     return CODES.get(type(error), ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def text_of(error: TrunklineError) -> str:
+    """What the client's user is told. Cut: it may quote the client, and older versions have room for 32 KiB only."""
+    text = str(error)
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"

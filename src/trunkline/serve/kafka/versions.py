@@ -10,8 +10,14 @@ from __future__ import annotations
 
 from trunkline.serve.kafka.call import ApiTable, Call
 from trunkline.serve.kafka.errors import ErrorCode
+from trunkline.serve.kafka.features import FEATURES
 from trunkline.wire.kafka.messages.api_versions_request import ApiVersionsRequest
-from trunkline.wire.kafka.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from trunkline.wire.kafka.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -31,6 +37,14 @@ def listing(apis: ApiTable, error: ErrorCode) -> ApiVersionsResponse:
             )
             for api in apis.values()
         ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=level, max_version=level) for name, level in FEATURES.items()
+        ],
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in FEATURES.items()
+        ],
+        finalized_features_epoch=1 if FEATURES else -1,
     )
 
 
