@@ -15,6 +15,7 @@ from trunkline.broker.fetching import Got, Want, load, read_now
 from trunkline.broker.groups import Groups
 from trunkline.broker.partition import Partition
 from trunkline.broker.producer_ids import ProducerIds
+from trunkline.broker.recompressing import stored_as
 from trunkline.broker.topics import Topics
 from trunkline.broker.waiting import LongPoll
 from trunkline.log.partition_log import Appended
@@ -63,6 +64,8 @@ class Broker:
         The bytes are stamped in place and kept: the caller must not touch them again.
         """
         batches = split_batches(records)
+        if partition.topic.config.compression is not None:
+            batches = stored_as(partition.topic.config, batches)
         appended = partition.append(batches, self.now_ms())
         stats = self.stats
         if appended.duplicate:

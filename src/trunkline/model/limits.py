@@ -34,6 +34,8 @@ MAX_FETCH_BYTES: Final = 55 * 1024 * 1024
 MAX_GROUP_MEMBERS: Final = 10_000
 MAX_MESSAGE_ELEMENTS: Final = 100_000
 """Array elements and tagged fields of one message, all together: up to 200 bytes and 2 µs each to read."""
+RECOMPRESSED_BYTES: Final = 4 * 1024 * 1024
+"""Batches whose records are larger than this are stored as they came, whatever `compression.type` says."""
 MAX_FETCH_SESSIONS: Final = 1000
 MAX_FETCH_SESSION_PARTITIONS: Final = 500_000
 """Of all fetch sessions together: one that would go past it is not made, and its client sends whole requests."""

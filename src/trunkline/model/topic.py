@@ -106,6 +106,12 @@ _REPLICAS: Final[Callable[[str], object]] = re.compile(r"\*|\d+:\d+").fullmatch
 
 EFFECTIVE: Final[Mapping[str, ConfigDefinition]] = _define(
     ConfigDefinition("cleanup.policy", _LIST, "delete", choices=("delete", "compact")),
+    ConfigDefinition("compression.gzip.level", _I, "-1", minimum=-1, maximum=9),
+    ConfigDefinition("compression.lz4.level", _I, "9", minimum=1, maximum=17),
+    ConfigDefinition(
+        "compression.type", _S, "producer", choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+    ),
+    ConfigDefinition("compression.zstd.level", _I, "3", minimum=-131_072, maximum=22),
     ConfigDefinition(
         "durability",
         _S,
@@ -113,6 +119,8 @@ EFFECTIVE: Final[Mapping[str, ConfigDefinition]] = _define(
         choices=("fsync", "os"),
         documentation="When a write is answered: after the journal is synced, or once the system has it.",
     ),
+    ConfigDefinition("flush.messages", _L, str(_LONG_MAX), minimum=1),
+    ConfigDefinition("flush.ms", _L, str(_LONG_MAX), minimum=0),
     ConfigDefinition("max.message.bytes", _I, "1048588", minimum=0),
     ConfigDefinition("message.timestamp.type", _S, "CreateTime", choices=("CreateTime", "LogAppendTime")),
     ConfigDefinition("message.timestamp.before.max.ms", _L, str(_LONG_MAX), minimum=0),
@@ -126,16 +134,8 @@ EFFECTIVE: Final[Mapping[str, ConfigDefinition]] = _define(
 )
 
 STORED: Final[Mapping[str, ConfigDefinition]] = _define(
-    ConfigDefinition("compression.gzip.level", _I, "-1", minimum=-1, maximum=9),
-    ConfigDefinition("compression.lz4.level", _I, "9", minimum=1, maximum=17),
-    ConfigDefinition(
-        "compression.type", _S, "producer", choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-    ),
-    ConfigDefinition("compression.zstd.level", _I, "3", minimum=-131_072, maximum=22),
     ConfigDefinition("delete.retention.ms", _L, "86400000", minimum=0),
     ConfigDefinition("file.delete.delay.ms", _L, "60000", minimum=0),
-    ConfigDefinition("flush.messages", _L, str(_LONG_MAX), minimum=1),
-    ConfigDefinition("flush.ms", _L, str(_LONG_MAX), minimum=0),
     ConfigDefinition("follower.replication.throttled.replicas", _LIST, "", matches=_REPLICAS),
     ConfigDefinition("leader.replication.throttled.replicas", _LIST, "", matches=_REPLICAS),
     ConfigDefinition("local.retention.bytes", _L, "-2", minimum=-2),
@@ -174,6 +174,9 @@ class TopicConfig:
     segment_ms: int = 604_800_000
     segment_index_bytes: int = 10_485_760
     index_interval_bytes: int = 4096
+    compression: str | None = None
+    """The codec that batches are stored in ("none", "gzip" …); None stores them as their producer sent them."""
+    compression_level: int | None = None
 
     @classmethod
     def parse(cls, overrides: Mapping[str, str]) -> TopicConfig:
@@ -193,7 +196,7 @@ class TopicConfig:
         policies = config_items(of("cleanup.policy"))
         return cls(
             overrides=dict(overrides),
-            durability=Durability(of("durability")),
+            durability=_durability(of),
             compacted="compact" in policies,
             deleted="delete" in policies,
             max_message_bytes=number("max.message.bytes"),
@@ -206,7 +209,27 @@ class TopicConfig:
             segment_ms=number("segment.ms"),
             segment_index_bytes=number("segment.index.bytes"),
             index_interval_bytes=number("index.interval.bytes"),
+            compression=_CODECS.get(of("compression.type")),
+            compression_level=_level(of),
         )
+
+
+_CODECS: Final = {"uncompressed": "none", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
+
+
+def _durability(of: Callable[[str], str]) -> Durability:
+    """Kafka's own words for a sync with every write count, whatever else is said."""
+    if int(of("flush.messages")) == 1 or int(of("flush.ms")) == 0:
+        return Durability.FSYNC
+    return Durability(of("durability"))
+
+
+def _level(of: Callable[[str], str]) -> int | None:
+    codec = of("compression.type")
+    if codec not in ("gzip", "lz4", "zstd"):
+        return None
+    level = int(of(f"compression.{codec}.level"))
+    return None if level == int(DEFINITIONS[f"compression.{codec}.level"].default) else level
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,9 @@ class BatchHeader:
         return f"<batch {self.base_offset}..{self.last_offset}, {self.size_bytes} bytes, producer {self.producer_id}>"
 
 
+Batches = list[tuple[BatchHeader, memoryview]]
+
+
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header as it stands, unchecked. CorruptBatch where fewer than 61 bytes remain."""
     try:
@@ -174,6 +177,14 @@ def stamp_append_time(batch: memoryview | bytearray, now_ms: int) -> None:
     (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | APPEND_TIME_BIT)
     _LONG.pack_into(batch, _MAX_TIMESTAMP_AT, now_ms)
+    set_crc(batch)
+
+
+def set_codec(batch: memoryview | bytearray, compression: Compression, length: int) -> None:
+    """The records were compressed anew: say how, and how long they are. The checksum follows."""
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes & ~CODEC_MASK | compression)
+    _LENGTH.pack_into(batch, _LENGTH_AT, length)
     set_crc(batch)
 
 

@@ -58,18 +58,19 @@ def codec(number: int) -> Compression:
         raise UnsupportedCompression(f"Compression type {number} is unknown: use gzip, snappy, lz4 or zstd.") from None
 
 
-def compress(compression: Compression, data: Buffer) -> Buffer:
+def compress(compression: Compression, data: Buffer, level: int | None = None) -> Buffer:
+    """`level` None is the codec's own default; none and snappy have no levels."""
     match compression:
         case Compression.NONE:
             return data
         case Compression.GZIP:
-            return memoryview(cramjam.gzip.compress(data))
+            return memoryview(cramjam.gzip.compress(data, level))
         case Compression.SNAPPY:
             return _compress_xerial(memoryview(data))
         case Compression.LZ4:
-            return memoryview(cramjam.lz4.compress(data))
+            return memoryview(cramjam.lz4.compress(data, level))
         case Compression.ZSTD:
-            return memoryview(cramjam.zstd.compress(data))
+            return memoryview(cramjam.zstd.compress(data, level))
 
 
 def decompress(compression: Compression, data: memoryview, limit: int = limits.MAX_DECOMPRESSED_BYTES) -> memoryview:
