@@ -132,3 +132,13 @@ def test_timestamps_out_of_bounds_are_refused(broker: Broker, topic: str) -> Non
             (70_000, ErrorCode.INVALID_TIMESTAMP),
         ):
             assert produce(client, topic, batch([b"x"], timestamp=now_ms + offset_ms)).error_code == code
+
+
+def test_a_record_that_is_too_old_is_found_anywhere_in_its_batch(broker: Broker, topic: str) -> None:
+    create(broker, topic, message_timestamp_before_max_ms="60000")
+    now_ms = time.time_ns() // 1_000_000
+    for codec in (Compression.NONE, Compression.GZIP):
+        records = [Record(0, now_ms - age_ms, b"key", b"value") for age_ms in (0, 100_000, 0)]
+        with RawKafka(broker.kafka) as client:
+            answer = produce(client, topic, bytes(encode_batch(records, compression=codec)))
+        assert answer.error_code == ErrorCode.INVALID_TIMESTAMP

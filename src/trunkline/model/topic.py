@@ -18,6 +18,7 @@ from trunkline.model.limits import MAX_TOPIC_NAME
 
 FOREVER: Final = -1
 _LONG_MAX: Final = 2**63 - 1
+NO_LIMIT: Final = _LONG_MAX
 _INT_MAX: Final = 2**31 - 1
 
 

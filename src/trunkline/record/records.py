@@ -19,7 +19,7 @@ from trunkline.record.batch import (
     read_header,
     set_crc,
 )
-from trunkline.record.compression import NONE, Buffer, Compression, compress, decompress
+from trunkline.record.compression import NONE, Buffer, Compression, DecompressedTooLarge, compress, decompress
 from trunkline.record.varint import read_varint, write_varint
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -101,6 +101,25 @@ def decode_records(batch: Buffer) -> list[Record]:
     if position != len(body):
         raise InvalidRecord(f"{len(body) - position} bytes follow the {header.record_count} records of a batch.")
     return records
+
+
+def oldest_timestamp(header: BatchHeader, batch: memoryview, limit_bytes: int = limits.RECOMPRESSED_BYTES) -> int:
+    """Of the records in a batch; of one that takes more than `limit_bytes` to open, that of its first record."""
+    if header.record_count == 1 or header.size_bytes > limit_bytes:
+        return header.base_timestamp
+    try:
+        body = decompress(header.compression, batch[HEADER_BYTES:], limit_bytes)
+    except DecompressedTooLarge:
+        return header.base_timestamp
+    oldest, position = header.base_timestamp, 0
+    for _ in range(header.record_count):
+        length, position = read_varint(body, position)
+        if length < 0:
+            raise InvalidRecord(f"A record claims {length} bytes.")
+        delta, _ = read_varint(body, position + 1)
+        oldest = min(oldest, header.base_timestamp + delta)
+        position += length
+    return oldest
 
 
 def _write_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
