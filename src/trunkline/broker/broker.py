@@ -15,6 +15,7 @@ from trunkline.broker.fetching import Got, Want, load, read_now
 from trunkline.broker.groups import Groups
 from trunkline.broker.partition import Partition
 from trunkline.broker.producer_ids import ProducerIds
+from trunkline.broker.quotas import Quotas
 from trunkline.broker.recompressing import stored_as
 from trunkline.broker.topics import Topics
 from trunkline.broker.waiting import LongPoll
@@ -53,6 +54,7 @@ class Broker:
         self.auto_create_topics = auto_create_topics
         self.run_blocking = run_blocking
         self.configs = configs
+        self.quotas = Quotas(configs)
         self.data = data
         """Where the logs are; None where they are in memory."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from trunkline.serve.kafka import (
+    client_quotas,
     config_resources,
     configs,
     describe_topics,
@@ -60,6 +61,8 @@ _HANDLERS: Final[dict[ApiKey, Callable[..., Any]]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: one_node.list_partition_reassignments,
     ApiKey.DESCRIBE_QUORUM: one_node.describe_quorum,
     ApiKey.UPDATE_FEATURES: one_node.update_features,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter_client_quotas,
     ApiKey.DESCRIBE_ACLS: security.describe_acls,
     ApiKey.CREATE_ACLS: security.create_acls,
     ApiKey.DELETE_ACLS: security.delete_acls,

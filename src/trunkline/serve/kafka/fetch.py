@@ -12,6 +12,7 @@ from typing import Final
 
 from trunkline.broker.fetching import Got, Want, load, read_now
 from trunkline.broker.partition import Partition
+from trunkline.broker.quotas import QuotaKey
 from trunkline.broker.waiting import LongPoll
 from trunkline.model.errors import (
     FencedLeaderEpoch,
@@ -57,12 +58,19 @@ def _full(call: Call, request: FetchRequest, *, keep: bool) -> FetchResponse | A
     result = call.broker.fetch(
         wants,
         min_bytes=0 if _end_the_wait(refused) else request.min_bytes,
-        max_bytes=request.max_bytes,
+        max_bytes=_max_bytes(call, request),
         wait_ms=request.max_wait_ms,
     )
     if isinstance(result, list):
         return _answered(call, request, wants, refused, result, keep)
     return _later(call, request, wants, refused, result, keep)
+
+
+def _max_bytes(call: Call, request: FetchRequest) -> int:
+    """A client with a quota gets no more at once than it may take in the quota's window."""
+    quotas = call.broker.quotas
+    most = quotas.most_at_once(QuotaKey.FETCH, call.client_id) if quotas.active else None
+    return request.max_bytes if most is None else min(request.max_bytes, int(most))
 
 
 def _end_the_wait(refused: Refused) -> bool:
@@ -191,7 +199,7 @@ def _incremental(call: Call, request: FetchRequest) -> FetchResponse | Awaitable
         return _full(call, request, keep=False)
     epoch = session.epoch
     entries, wants, refused = session.pending(lambda entry: _find(call, entry), call.broker.now_ms())
-    answers, total_bytes, any_cold = read_now(wants, request.max_bytes)
+    answers, total_bytes, any_cold = read_now(wants, _max_bytes(call, request))
     enough = total_bytes >= request.min_bytes or any_cold or _end_the_wait(refused) or any(got.error for got in answers)
     if not enough and request.max_wait_ms > 0 and len(refused) < len(session):
         poll = session.poll(wants, request.min_bytes - total_bytes, request.max_wait_ms / 1000)
@@ -211,7 +219,7 @@ async def _after_poll(
     if session.epoch != epoch:
         return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
     entries, wants, refused = session.pending(lambda entry: _find(call, entry), call.broker.now_ms())
-    answers, _, any_cold = read_now(wants, request.max_bytes)
+    answers, _, any_cold = read_now(wants, _max_bytes(call, request))
     if any_cold:
         return await _after_load(call, request, session, epoch, entries, answers, refused)
     return _news(call, request, session, epoch, entries, answers, refused)

@@ -18,10 +18,12 @@ from typing import Any, cast
 from trunkline.broker.broker import Broker
 from trunkline.model import limits
 from trunkline.model.errors import TrunklineError
+from trunkline.serve.admission import Admission
 from trunkline.serve.complaints import Complaints
 from trunkline.serve.kafka.call import Api, ApiTable, Call
 from trunkline.serve.kafka.errors import ErrorCode
 from trunkline.serve.kafka.fetch_sessions import FetchSessions
+from trunkline.serve.kafka.throttling import charge
 from trunkline.serve.kafka.versions import listing
 from trunkline.wire.kafka.apis import request_class
 from trunkline.wire.kafka.codec import decode
@@ -48,6 +50,7 @@ class KafkaFace:
         self.complaints = Complaints(log)
         self.connections = broker.stats.of_protocol("kafka")
         self.fetch_sessions = FetchSessions()
+        self.admission = Admission(broker.configs, str(broker.node_id))
 
     def __call__(self) -> KafkaSession:
         return KafkaSession(self)
@@ -65,12 +68,15 @@ class KafkaFace:
 class _Answer:
     """A place in the line of answers. Empty chunks: there will be none (acks=0)."""
 
-    __slots__ = ("chunks", "name", "started")
+    __slots__ = ("chunks", "name", "request_bytes", "seconds", "started")
 
     def __init__(self, name: str, started: float) -> None:
         self.chunks: Chunks | None = None
         self.name = name
         self.started = started
+        self.request_bytes = 0
+        self.seconds = 0.0
+        """That the loop spent on it before it waited for anything."""
 
 
 class KafkaSession(asyncio.BufferedProtocol):
@@ -82,6 +88,9 @@ class KafkaSession(asyncio.BufferedProtocol):
         self._proven = False
         self._reading = True
         self._stalled_since: float | None = None
+        self._admitted = False
+        self._muted: asyncio.TimerHandle | None = None
+        """While it is set, the client has taken more than its quota and is not read from."""
         self._last_heard = monotonic()
 
     # ── the transport's side ────────────────────────────────────────────────────────────────────
@@ -95,13 +104,24 @@ class KafkaSession(asyncio.BufferedProtocol):
         self._peer_host = str(peer[0])
         self._host = self._face.advertise or str(here[0])
         self._port = int(here[1])
-        self._face.sessions.add(self)
         self._face.connections.open += 1
+        refusal = self._face.admission.enter(self._peer_host)
+        if refusal is not None:
+            self._face.connections.refused += 1
+            self._face.complaints.say("kafka client %s is turned away: %s.", self._peer, refusal)
+            self._transport.abort()
+            return
+        self._admitted = True
+        self._face.sessions.add(self)
         self._face.connections.accepted += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._face.sessions.discard(self)
         self._face.connections.open -= 1
+        if self._admitted:
+            self._face.admission.leave(self._peer_host)
+        if self._muted is not None:
+            self._muted.cancel()
         for waiting in tuple(self._waiting):
             waiting.cancel()
 
@@ -131,7 +151,7 @@ class KafkaSession(asyncio.BufferedProtocol):
     def check(self, now: float) -> None:
         if self._stalled_since is not None and now - self._stalled_since > limits.OUTPUT_STALL_SECONDS:
             self._drop(f"read nothing for {limits.OUTPUT_STALL_SECONDS:.0f} s while answers piled up")
-        elif self._line or self._stalled_since is not None:
+        elif self._line or self._stalled_since is not None or self._muted is not None:
             return
         elif (not self._proven or self._frames.is_partial) and now - self._last_heard > limits.HANDSHAKE_SECONDS:
             self._drop(f"sent no complete request within {limits.HANDSHAKE_SECONDS:.0f} s")
@@ -156,6 +176,7 @@ class KafkaSession(asyncio.BufferedProtocol):
         if api is None:
             raise MalformedMessage(f"request kind {header.api_key} is not served")
         answer = _Answer(api.name, monotonic())
+        answer.request_bytes = len(frame)
         self._line.append(answer)
         if not api.min_version <= header.api_version <= api.max_version:
             self._refuse_version(header, api, answer)
@@ -192,6 +213,7 @@ class KafkaSession(asyncio.BufferedProtocol):
         except Exception as error:
             self._failed(api, error)
             return
+        answer.seconds = monotonic() - answer.started
         if hasattr(result, "__await__"):
             waiting = asyncio.ensure_future(result)
             self._waiting.add(waiting)
@@ -210,6 +232,8 @@ class KafkaSession(asyncio.BufferedProtocol):
             self._fill(api, header, answer, done.result())
 
     def _fill(self, api: Api, header: RequestHeader, answer: _Answer, response: Any) -> None:
+        if self._face.broker.quotas.active:
+            self._charge(api, header, answer, response)
         if response is None:
             answer.chunks = ()
         else:
@@ -223,6 +247,20 @@ class KafkaSession(asyncio.BufferedProtocol):
         else:
             log.error("%s of kafka client %s failed: %r", api.name, self._peer, error, exc_info=error)
             self._drop(f"met an internal error in {api.name}")
+
+    def _charge(self, api: Api, header: RequestHeader, answer: _Answer, response: Any) -> None:
+        quotas, client_id = self._face.broker.quotas, header.client_id or ""
+        wait = charge(quotas, api.key, client_id, answer.request_bytes, answer.seconds, response, monotonic())
+        if wait > 0:
+            if self._muted is not None:
+                self._muted.cancel()
+            self._muted = asyncio.get_running_loop().call_later(wait, self._unmute)
+            self._update_reading()
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._last_heard = monotonic()
+        self._update_reading()
 
     def _answer_in_order(self) -> None:
         line, ready = self._line, list[bytes | memoryview]()
@@ -241,7 +279,8 @@ class KafkaSession(asyncio.BufferedProtocol):
 
     def _update_reading(self) -> None:
         """Read on only while the client takes its answers and does not ask too much at once."""
-        wanted = self._stalled_since is None and len(self._line) < limits.MAX_IN_FLIGHT_REQUESTS
+        calm = self._stalled_since is None and self._muted is None
+        wanted = calm and len(self._line) < limits.MAX_IN_FLIGHT_REQUESTS
         if wanted != self._reading and not self._transport.is_closing():
             self._reading = wanted
             if wanted:
