@@ -163,14 +163,14 @@ def test_interrupted_right_after_a_write_the_count_is_still_true(
     mocked: Cli, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mocked.ok("produce", name, stdin=b"only\n")
-    write_all = consume._write_all
+    write_all = consume.write_all
 
     def write_and_interrupt(data: bytes) -> None:
         write_all(data)
         if data:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(consume, "_write_all", write_and_interrupt)
+    monkeypatch.setattr(consume, "write_all", write_and_interrupt)
     done = mocked.ok("consume", name, "--follow")
     assert (done.out, done.err) == (b"only\n", "1 record\n")
 
@@ -182,7 +182,7 @@ def test_a_stdout_that_takes_only_a_part_at_a_time_loses_nothing(monkeypatch: py
 
     slow = Slow()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(slow))
-    consume._write_all(b"0123456789")
+    consume.write_all(b"0123456789")
     assert slow.getvalue() == b"0123456789"
 
 

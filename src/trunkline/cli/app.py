@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from trunkline import __version__
-from trunkline.cli import consume, group, produce, topic
+from trunkline.cli import consume, doctor, group, produce, tail, topic
 
 app = typer.Typer(
     name="trunkline",
@@ -38,9 +38,11 @@ def _root(
       trunkline topic create orders --partitions 3
       echo 'hello' | trunkline produce orders
       trunkline consume orders --follow
+      trunkline tail orders payments                the newest of both, by time, and on
       trunkline group describe billing              members, offsets and lag
+      trunkline doctor                              is this machine good for a broker?
 
-    All commands but serve talk to a broker over the Kafka protocol, so they work with Apache Kafka too.
+    All commands but serve and doctor talk to a broker over the Kafka protocol, so they work with Apache Kafka too.
     """
 
 
@@ -56,3 +58,5 @@ app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.command("tail")(tail.tail)
+app.command("doctor")(doctor.doctor)

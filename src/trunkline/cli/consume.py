@@ -217,9 +217,9 @@ class Reading:
                 continue
             if self._count is not None and self.printed + len(lines) == self._count:
                 break
-            lines.append(self._write(_incoming(message)))
+            lines.append(self._write(incoming(message)))
             self._on_read(message)
-        _write_all(b"".join(lines))
+        write_all(b"".join(lines))
         self.printed += len(lines)
         if self._in_group:
             self._store(messages, len(lines))
@@ -258,7 +258,7 @@ class Reading:
             )
 
 
-def _write_all(data: bytes) -> None:
+def write_all(data: bytes) -> None:
     """stdout is a raw file under PYTHONUNBUFFERED, whose write may take only a part."""
     left = memoryview(data)
     while left:
@@ -269,7 +269,7 @@ def _listed(bounds: Mapping[TopicPartition, Bounds]) -> str:
     return ", ".join(f"{tp} has {bound.start} to {bound.end}" for tp, bound in bounds.items())
 
 
-def _incoming(message: Message) -> Incoming:
+def incoming(message: Message) -> Incoming:
     kind, timestamp_ms = message.timestamp()
     return Incoming(
         message.topic() or "",
